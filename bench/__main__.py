@@ -33,7 +33,7 @@ _BENCHMARKS = (
     "hosting",
     "registration",
     "server_lists",
-    "server_streams",
+    "server",
 )
 
 

@@ -6,16 +6,16 @@ import signal
 import sys
 from types import ModuleType
 
-from services import agents, conductor, consul, kafka, postgres, s3, temporal
+from services import agents, conductor, consul, kafka, podman, postgres, s3, ssh, temporal
 from services.missing import ServiceMissing
 
 _SERVERS: dict[str, ModuleType] = {
-    server.NAME: server for server in (conductor, consul, kafka, postgres, s3, temporal)
+    server.NAME: server for server in (conductor, consul, kafka, postgres, s3, ssh, temporal)
 }
 # Installed, and started by whoever uses them.
-_PROGRAMS: dict[str, ModuleType] = {agents.NAME: agents}
+_PROGRAMS: dict[str, ModuleType] = {agents.NAME: agents, podman.NAME: podman}
 # What takes long enough to be installed before it is needed.
-_INSTALLED: dict[str, ModuleType] = {server.NAME: server for server in (consul, kafka)}
+_INSTALLED: dict[str, ModuleType] = {server.NAME: server for server in (consul, kafka, ssh)}
 
 
 def main() -> int:

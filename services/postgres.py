@@ -42,6 +42,11 @@ class PostgresServer:
         return self.conninfo
 
     @property
+    def url(self) -> str:
+        """The same, as `--store` takes it."""
+        return store_url(self.conninfo)
+
+    @property
     def pid(self) -> int:
         return self._own.pid
 
@@ -80,6 +85,12 @@ class PostgresServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def store_url(conninfo: str) -> str:
+    """Of a server that trusts who connects, as those here do."""
+    facts = dict(part.split("=", 1) for part in conninfo.split())
+    return f"postgresql://{facts['user']}@{facts['host']}:{facts['port']}/{facts['dbname']}"
 
 
 def start(*, fsync: bool = True) -> PostgresServer:

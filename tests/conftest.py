@@ -1,6 +1,8 @@
 """Shared by all tests: `--rule ID` runs only the tests that show a row of docs/conformance/; the shared servers."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +22,23 @@ settings.register_profile(
 )
 settings.load_profile("any load")
 
+
+def _ignore_hangups_only_here() -> None:
+    """Programs inherit an ignored signal (`nohup`), but no handler: those that tests start see hangups."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+_ignore_hangups_only_here()
+
 # The first test waits for the server: for one that starts slowly, or for one that has to be built.
 _SLOW = frozenset({"shared_conductor", "shared_consul", "consul_program"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rule", default=None, help="run only tests marked with this conformance rule")
+    parser.addoption("--failed-to", type=Path, help="write the names of the tests that fail to this file")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -48,7 +61,16 @@ def _name(item: pytest.Item) -> str:
     return item.name.partition("[")[0]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    _list_missing_services(terminalreporter)
+    failed_to = config.getoption("--failed-to")
+    if failed_to is not None:
+        stats = terminalreporter.stats
+        names = {report.nodeid for outcome in ("failed", "error") for report in stats.get(outcome, [])}
+        failed_to.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
+
+
+def _list_missing_services(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = [
         report.longrepr[2].removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", [])

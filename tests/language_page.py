@@ -130,7 +130,8 @@ def _told(shape: Shape) -> str:
         case Anything():
             return "any data"
         case ListOf():
-            return f"list of: {_told(shape.item)}"
+            included = f" or {_told(Named(shape.included))}" if shape.included else ""
+            return f"list of: {_told(shape.item)}{included}"
         case MapOf():
             return f"map of: {_told(shape.value)}"
         case Either():

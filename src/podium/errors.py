@@ -32,7 +32,9 @@
     ├── BucketUnreachable            ports/artifacts.py              the configured bucket cannot be written
     ├── BusUnavailable               ports/bus.py                    the bus does not answer; what waits is kept
     ├── BusRefused                   ports/bus.py                    credentials or settings that the bus refuses
+    ├── DeliveryPostponed            ports/bus.py                    this process cannot deliver it, another may
     ├── TopicRefused                 ports/bus.py                    a topic that is missing or not allowed
+    ├── MessageRefused               ports/bus.py                    a message that its topic does not accept
     ├── CatalogUnavailable           ports/catalog.py                a catalog of nodes cannot be reached
     ├── CatalogRefused               ports/catalog.py                a catalog refuses a token or a value
     ├── CatalogVersion               ports/catalog.py                tables of a newer Podium, or of another program
@@ -43,7 +45,8 @@
     ├── ProviderNotAvailable         ports/provider.py               unknown provider, or one that cannot be loaded
     ├── EvaluationError              expressions/evaluate.py         an operation without a result
     │   ├── ValueMissing             expressions/templates.py        a text refers to a value that does not exist
-    │   └── MessageTooLarge          machine/publishing.py           a message that does not fit into its event
+    │   ├── MessageTooLarge          machine/publishing.py           a message that does not fit into its event
+    │   └── VariableTooLarge         runtime/tasks/host.py           a value that no environment can hold
     ├── NotCanonical                 plan/canonical.py               a value without canonical JSON
     ├── InvalidPlan                  plan/loading.py                 bytes that are not a plan
     │   └── InvalidStep              plan/loading.py                 an unknown kind of step, or unknown fields
@@ -79,13 +82,18 @@
     ├── WorkspaceMissing             runtime/workspaces.py           the folder that the run works in does not exist
     ├── InvalidSigningKey            runtime/ed25519.py              not a private key for signatures, or not private
     ├── ExtraMissing                 runtime/extras.py               an optional dependency is not installed
+    ├── NotDelivered                 runtime/notifications.py        a target did not take a notification
     ├── NotReady                     runtime/preflight.py            several things that a run needs are missing
     ├── SecretTooShort               runtime/preflight.py            a secret too short to be masked
     ├── FunctionNotRegistered        runtime/preflight.py            `python: NAME`, and the program registered none
+    ├── ClientMissing                runtime/preflight.py            ssh or a container runtime is not on PATH
     ├── ProviderMissing              runtime/preflight_agents.py     the program of a provider is not on PATH
     ├── NoProviders                  runtime/tasks/agents.py         an agent step without providers
     ├── NotAsExpected                runtime/tasks/capturing.py      a step's output does not match `expect`
     ├── SecretMissing                runtime/tasks/host.py           a secret is not set
+    ├── PlaceProblem                 runtime/tasks/places.py         a command elsewhere was lost, or not started
+    │   ├── SshLost                  runtime/tasks/ssh.py            the connection broke while the command ran
+    │   └── SshFailed                runtime/tasks/ssh.py            no connection to the other machine
     ├── OutputNotKept                runtime/tasks/paths.py        a step's output cannot be written
     ├── CapExceeded                  runtime/tasks/caps.py           a step wrote more than it may
     │   ├── LogTooLarge              runtime/tasks/caps.py
@@ -103,11 +111,14 @@
     ├── NotItsExecution              engines/opening.py              an execution of a run that it was not started for
     ├── ExecutionExists              engines/temporal/client.py      the id of the execution is in use on the server
     ├── OtherRules                   engines/hosting.py              started by a version that decides differently
+    ├── AmbiguousRun                 operations/run_names.py         the start of an id that several runs have
     ├── InvalidFilter                operations/run_filters.py       a filter of runs that means nothing
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
     ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position
     ├── InvalidPlanRef               operations/plans.py             a reference that cannot be understood
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
+    ├── NotTranslatable              operations/importing/translation.py   nothing of a file can be translated
+    ├── EnvFileNotUsable             operations/env_files.py         a file that `env_file` names cannot be read
     ├── WorkerNotFound               operations/fleet.py             a worker that serves no runs of the tenant
     ├── InvalidLimit                 operations/limits.py            a limit that makes no sense
     ├── LimitNotFound                operations/limits.py
@@ -124,7 +135,7 @@
     ├── RefusedBefore                operations/signal_decisions.py  the first decision about a repeated signal
     ├── RunNotOver                   operations/signal_refusals.py   only a run that has ended is retried
     ├── PlanNotPublished             operations/published_plans.py   no such plan in this tenant
-    ├── LogNotFound                  operations/run_files.py         the run has no such log
+    ├── LogNotFound                  operations/log_views.py         the run has no such log
     ├── TooManySignals               operations/signal_refusals.py
     ├── SignalWouldBeIgnored         operations/signal_refusals.py   nothing in the run can react to it; it was not sent
     │   ├── StepRunning              operations/signal_refusals.py   the step it names is running
@@ -141,6 +152,11 @@
     ├── InvalidHook                  operations/hooks/defining.py    a hook that cannot be used
     ├── HookNotFound                 operations/hooks/defining.py
     ├── HookExists                   operations/hooks/defining.py    the name of a hook is taken, in some tenant
+    ├── InvalidWebhook               operations/hooks/webhooks.py    a webhook that cannot be used
+    ├── WebhookNotFound              operations/hooks/webhooks.py
+    ├── WebhookExists                operations/hooks/webhooks.py    the name of a webhook is taken, in some tenant
+    ├── ReceiverRefused              ports/receivers.py              an address that nothing is sent to
+    ├── ReceiverFailed               ports/receivers.py              a receiver has not accepted a message
     ├── HookRefused                  operations/hooks/delivering.py  a delivery that is not signed as it should be
     ├── HookReplayed                 operations/hooks/delivering.py  a delivery that was accepted before
     ├── HookRateLimited              operations/hooks/delivering.py
@@ -190,7 +206,7 @@ from podium.text import shortened
 
 
 class PodiumError(Exception):
-    """Something that Podium foresaw: its text says what happened and what to do next."""
+    """A foreseen error: its text says what happened and what to do next."""
 
     code: str = "PODIUM_ERROR"
 
@@ -313,7 +329,7 @@ class TenantClosed(PodiumError):
 
 
 class ConcurrencyLimit(PodiumError):
-    """As many runs with this key work as may, and the workflow says that one more is refused."""
+    """The maximum number of runs with this key is active, and the workflow says to refuse more."""
 
     code = "CONCURRENCY_LIMIT"
 

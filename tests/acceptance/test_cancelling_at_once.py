@@ -91,6 +91,8 @@ def test_the_command_for_a_form_can_be_used_as_printed(place: Place) -> None:
         "steps: [{name: Ask now, approval: {message: May it?, form: {who: {type: string, required: true}}}}]"
     )
     terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id, "--runs", "else where")
+    terminal.shows("waiting for your approval: May it?")
+    terminal.type("d")
     terminal.shows(f"`podium approve {place.run_id} 'Ask now' --field who=VALUE --runs 'else where'`")
     place.run("approve", place.run_id, "Ask now", "--field", "who=VALUE", "--runs", "else where")
     assert terminal.ends() == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.podium import PODIUM, Place, ended, until
+from tests.acceptance.podium import Place, ended, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,7 +128,7 @@ def _is_alive(pid: int) -> bool:
     [
         ("steps: [{name: A, command: ['true']}, {name: B, command: [test, -f, ok]}]", 1, "failed"),
         (
-            "timeout: 0.5\nsteps: [{name: A, command: ['true']}, {name: B, command: [sh, -c, 'test -f ok || sleep 9']}]",  # noqa: E501
+            "timeout: 4\nsteps: [{name: A, command: ['true']}, {name: B, command: [sh, -c, 'test -f ok || sleep 90']}]",
             3,
             "timeout",
         ),
@@ -341,12 +341,11 @@ def test_a_resume_that_is_stopped_while_it_waits_changes_nothing(place: Place) -
     place.write("steps: [{name: A, command: [sleep, '60']}]")
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
     until(place.processes)
-    waiting = subprocess.Popen(
-        [*PODIUM, "resume", place.run_id], cwd=place.folder, env=place.environment, stderr=subprocess.DEVNULL
-    )
-    time.sleep(1.0)
-    os.kill(waiting.pid, signal.SIGINT)
-    assert waiting.wait(timeout=20) != 0
+    waiting = place.begin("resume", place.run_id)
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == f"run {place.run_id}\n"  # from here on it waits
+    waiting.send_signal(signal.SIGINT)
+    assert ended(waiting)[0] != 0
     assert place.state()["status"] == "running"
     process.send_signal(signal.SIGINT)
     assert ended(process)[0] == 2

@@ -145,3 +145,88 @@ def test_a_cancel_that_runs_finally_says_which_variables_are_missing(
     done = place.run("cancel", place.run_id, *given)
     assert ("Missing: PLAIN, TOKEN." in done.stderr) == (not given)
     assert (place.folder / "cleaned").read_text() == ("got one\n" if given else "got \n")
+
+
+# --- `env_file` of a workflow ---------------------------------------------------------------------------------------
+
+NAMED = """
+env_file: {file}
+env: {{LAST: step}}
+steps:
+  - {{name: First, command: [sh, -c, 'echo "$PLAIN $LAST"']}}
+  - {{name: Use, shell: 'echo "$PLAIN"; test -f go'}}
+"""
+
+
+def test_the_workflow_may_name_its_files_and_they_are_read_again_to_resume(place: Place) -> None:
+    place.write(NAMED.format(file="prod.env"))
+    failed_run(place)
+    assert outputs(place)[0] == "one step\n"
+    (kept,) = queued(place)["envFiles"]
+    assert (kept["path"], kept["declared"]) == (str(place.folder / "prod.env"), True)
+    assert "prod.env" not in place.run("plan", "w.yaml", "--json").stdout
+    (place.folder / "prod.env").write_text("PLAIN=two\nTOKEN=x\nLAST=file\n")
+    done = place.run("resume", place.run_id, "-q")
+    assert "changed since the run was started" in done.stderr
+    assert outputs(place)[1] == "two\n"
+
+
+def test_of_the_environment_the_workflows_files_the_given_files_and_env_the_last_wins(place: Place) -> None:
+    (place.folder / "a.env").write_text("A=a\nB=a\nC=a\nD=a\n")
+    (place.folder / "b.env").write_text("B=b\nC=b\nD=b\n")
+    (place.folder / "given.env").write_text("C=given\nD=given\n")
+    place.write(
+        """
+        env_file: [a.env, b.env]
+        env: {D: workflow}
+        steps: [{name: First, shell: 'echo "$A $B $C $D"'}]
+        """
+    )
+    place.run(
+        "run", "w.yaml", "--run-id", place.run_id, "-q", "--env-file", "given.env", env={"A": "process"}
+    )
+    assert outputs(place) == ["a b given workflow\n"]
+
+
+def test_the_files_are_looked_for_in_the_folder_of_the_workflow(place: Place) -> None:
+    (place.folder / "flows").mkdir()
+    (place.folder / "flows" / "x.env").write_text("PLAIN=beside\n")
+    place.write(NAMED.format(file="x.env"), "flows/w.yaml")
+    place.run("run", "flows/w.yaml", "--run-id", place.run_id, "-q", code=1)
+    assert outputs(place)[0] == "beside step\n"
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "--dry-run"]])
+def test_a_missing_file_of_the_workflow_stops_it_before_anything_is_made(
+    place: Place, command: list[str]
+) -> None:
+    place.write(NAMED.format(file="none.env"))
+    place.run("validate", "w.yaml")
+    refused = place.run(*command, "w.yaml", code=78).stderr
+    assert refused.startswith("ENV_FILE_NOT_USABLE: 'none.env', which the workflow names as `env_file`")
+    assert not place.runs.exists()
+
+
+def test_a_missing_file_of_the_workflow_stops_a_resume(place: Place) -> None:
+    place.write(NAMED.format(file="prod.env"))
+    failed_run(place)
+    before = len(place.events())
+    (place.folder / "prod.env").unlink()
+    assert "ENV_FILE_NOT_USABLE" in place.run("resume", place.run_id, code=78).stderr
+    assert len(place.events()) == before
+
+
+def test_a_rerun_reads_and_keeps_the_files_of_the_workflow(place: Place) -> None:
+    place.write(NAMED.format(file="prod.env"))
+    failed_run(place)
+    other = f"{place.run_id}-2"
+    place.run("rerun", place.run_id, "--run-id", other, "-q")
+    assert outputs(place, other) == ["one step\n", "one\n"]
+    assert place.events(other)[0]["payload"]["envFiles"][0]["declared"] is True
+
+
+def test_other_engines_do_not_read_files_of_the_workflow_and_say_so(place: Place) -> None:
+    place.write(NAMED.format(file="prod.env"))
+    refused = place.run("run", "w.yaml", "--engine", "temporal", code=78).stderr
+    assert refused.startswith("ENV_FILE_NOT_USABLE")
+    assert "podium worker --env-file" in refused

@@ -71,9 +71,11 @@ def test_the_configuration_can_give_steps_the_whole_environment(place: Place) ->
         (
             "workers: {secrets_from_environment: [default]}",
             ("--tenant", "default", "--tenant", "b"),
-            "failed",
+            "completed",
         ),
         ("secrets: {TOKEN_X: env:TOKEN_X}", (), "completed"),
+        ("secrets: {TOKEN_X: {source: env:TOKEN_X, tenants: [default]}}", (), "completed"),
+        ("secrets: {TOKEN_X: {source: env:TOKEN_X, tenants: [acme]}}", (), "failed"),
     ],
 )
 def test_secrets_in_the_environment_of_a_worker_belong_to_the_tenants_that_are_configured(
@@ -84,3 +86,16 @@ def test_secrets_in_the_environment_of_a_worker_belong_to_the_tenants_that_are_c
     with worker(place, *options):
         until(lambda: ends in status(place, "r1"))
     assert "s3cr3t-value" not in place.run("events", "r1").stdout
+
+
+def test_a_worker_of_two_tenants_gives_a_secret_to_runs_of_its_own_tenant_alone(place: Place) -> None:
+    (place.folder / "config.yaml").write_text(
+        "secrets: {TOKEN_X: {source: env:TOKEN_X, tenants: [default]}}\n"
+        "workers: {secrets_from_environment: [default]}\n"
+    )
+    create(place, NEEDS, "ours")
+    create(place, NEEDS, "theirs", "--tenant", "b")
+    with worker(place, "--tenant", "default", "--tenant", "b"):
+        until(lambda: "completed" in status(place, "ours"))
+        until(lambda: "failed" in status(place, "theirs", "--tenant", "b"))
+    assert "SECRET" in place.run("events", "theirs", "--tenant", "b").stdout

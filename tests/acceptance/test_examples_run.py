@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from services import podman, ssh
+from tests.servers import need
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml"))
 # Those that need a person.
 WAITING = ("release", "database_migration")
+# Those that are refused where a program is missing.
+PROGRAMS = {"restart_over_ssh": ssh.find, "test_in_container": podman.find}
 # What a person sets before: a token for those that publish, CI for the one that deploys only there.
 ENVIRONMENT = {
     "GITHUB_TOKEN": "any-text",
@@ -37,6 +42,8 @@ def started(name: str, runs: Path, *arguments: str) -> "subprocess.Popen[str]":
 @pytest.mark.rule("R095", "R096", "R097", "R098", "R099")
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in WAITING])
 def test_an_example_runs_to_a_good_end(name: str, tmp_path: Path) -> None:
+    if name in PROGRAMS:
+        need(PROGRAMS[name])
     recording = f"examples/recordings/{name}"
     running = started(name, tmp_path, *(("--replay", recording) if (ROOT / recording).exists() else ()))
     printed, _ = running.communicate(timeout=90)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.acceptance.podium import Place
@@ -122,6 +123,17 @@ def test_a_worker_that_was_killed_is_lost(place: Place) -> None:
         process.kill()
         process.wait(LIMIT)
     until(lambda: read(place, "workers", "list")[0]["state"] == "lost")
+
+
+def test_a_worker_ends_when_a_newer_podium_has_migrated_the_store(place: Place) -> None:
+    with worker(place) as (process, _):
+        with contextlib.closing(apsw.Connection(str(place.runs / "podium.db"))) as database:
+            database.set_busy_timeout(10_000)
+            database.execute("PRAGMA user_version = 99")
+        _, errors = process.communicate(timeout=LIMIT)
+        assert process.returncode == 78
+        assert "STORE_VERSION: " in errors
+        assert "has schema 99 and this Podium knows" in errors
 
 
 def test_a_second_sigterm_does_not_wait_for_running_steps(place: Place) -> None:

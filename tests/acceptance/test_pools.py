@@ -141,6 +141,12 @@ def test_a_failed_run_of_a_pool_is_resumed_there(place: Place) -> None:
     assert "completed" in status(place, "r1")
 
 
+def test_a_worker_of_pools_needs_a_slot(place: Place) -> None:
+    said = place.run("worker", "--slots", "0", "--pool", "p", code=64).stderr
+    assert "write --slots 1 or more, or leave it out for 256" in said
+    assert "0 is for --engine conductor" in said
+
+
 def test_a_pool_needs_the_local_engine(place: Place) -> None:
     for option in ("--pool", "--tenant"):
         assert option in place.run("worker", "--engine", "temporal", option, "p", code=64).stderr

@@ -214,7 +214,7 @@ def test_a_miss_that_the_workflow_gets_over_is_no_success(place: Agents) -> None
         ("argv: [agent]", "argv: [agent, -x]", "the provider 'mine' is described differently now"),
         ("provider: mine", "provider: echo", "'mine' was asked, and now it is 'echo'"),
         ("name: Ask", "name: Beg", "the same prompt was recorded as 'Ask.1' only"),
-        ("session: {resume: First}", "", "it went on with the session of First.1, and now with that of None"),
+        ("session: {resume: First}", "", "it resumed the session of First.1, and now with that of None"),
         ("say {}", "say {}\\nand more", "the prompt differs in line 2: 'and more' is new"),
     ],
 )

@@ -106,6 +106,16 @@ def test_a_node_registers_and_acknowledges_through_the_command(place: Place) -> 
     assert active["headers"]["event_type"] == "NodeBecameActive"
 
 
+def test_an_alert_is_shown_once(place: Place) -> None:
+    process = serve(place)
+    introduce(place, node_id="not a UUID")
+    until(lambda: messages(place, "evt.node-introspection.v1.dead"), 60)
+    process.send_signal(signal.SIGTERM)
+    shown = process.communicate(timeout=60)[1]
+    alerts = [line for line in shown.splitlines() if "messages are refused with NODE_ID_INVALID" in line]
+    assert [line.partition(":")[0] for line in alerts] == ["REGISTRATION_EVENT_REFUSED"]
+
+
 def test_missing_topics_are_named_with_the_command_that_creates_them(place: Place) -> None:
     refused = place.run(*SERVE, code=78)
     assert "TOPIC_REFUSED" in refused.stderr

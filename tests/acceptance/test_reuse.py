@@ -403,6 +403,36 @@ def test_items_that_were_begun_cannot_be_taken_from_a_loop_even_by_force(place: 
 
 
 @pytest.mark.rule("D31")
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_what_was_done_for_an_item_is_not_taken_for_another_even_by_force(
+    place: Place, parallel: str
+) -> None:
+    place.write(LOOP_OF_LETTERS.format(letters="a, 1, c", parallel=parallel))
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    for letters in ("x, 1, c", "a, true, c", "1, a, c", "a, 1, x"):
+        place.write(LOOP_OF_LETTERS.format(letters=letters, parallel=parallel), "others.yaml")
+        refused = place.run("resume", place.run_id, "--workflow", "others.yaml", "--force", code=65).stderr
+        assert "what has happened in it does not fit (L: items)" in refused
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id)
+    assert sorted((place.folder / "did").read_text().split()) == ["1", "a", "c", "c"]
+
+
+@pytest.mark.rule("D31")
+def test_items_that_were_not_begun_can_be_replaced_by_force(place: Place) -> None:
+    def loop_over(letters: str) -> str:
+        step = "{name: A, on: {success: {goto: _loop_continue}, failure: {error: 'no more'}}"
+        return LOOP_OF_LETTERS.format(letters=letters, parallel="false").replace("{name: A", step)
+
+    place.write(loop_over("a, b, c, d"))
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    place.write(loop_over("a, b, c, x"), "others.yaml")
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id, "--workflow", "others.yaml", "--force")
+    assert (place.folder / "did").read_text().split() == ["a", "b", "c", "c", "x"]
+
+
+@pytest.mark.rule("D31")
 def test_items_that_were_not_begun_can_be_taken_from_a_loop_by_force(place: Place) -> None:
     ends = "{name: A, on: {success: {goto: _loop_continue}, failure: {error: 'no more'}}"
 
@@ -478,7 +508,7 @@ def test_a_paused_run_can_be_left_once_nothing_runs(place: Place) -> None:
     time.sleep(0.5)
     assert process.poll() is None, "a step still runs"
     (place.folder / "go").touch()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 5, err
     assert "the run is paused" in err
     assert all(json.loads(line) for line in out.splitlines())
@@ -506,7 +536,7 @@ def test_a_run_is_not_left_while_something_else_goes_on(place: Place) -> None:
 class Terminal:
     """A process that believes to be at a terminal."""
 
-    def __init__(self, place: Place, *arguments: str) -> None:
+    def __init__(self, place: Place, *arguments: str, **options: Any) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
             [*PODIUM, *arguments],
@@ -515,13 +545,14 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
+            **options,
         )
         os.close(theirs)
 
     def shows(self, text: str) -> str:
         """Wait for the text. What was written up to it."""
         shown = ""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while text not in shown:
             ready, _, _ = select.select([self._ours], [], [], 0.1)
             shown += os.read(self._ours, 4096).decode(errors="replace") if ready else ""
@@ -535,8 +566,17 @@ class Terminal:
         with contextlib.suppress(OSError):  # the other side is closed
             while os.read(self._ours, 4096):
                 pass
-        os.close(self._ours)
-        return self.process.wait(timeout=20)
+        return self.leave()
+
+    def leave(self) -> int:
+        """Close the terminal and wait for the process."""
+        self.close()
+        return self.process.wait(timeout=60)
+
+    def close(self) -> None:
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
 
 
 @pytest.mark.rule("D29")
@@ -544,7 +584,7 @@ class Terminal:
 def test_at_a_terminal_approvals_are_asked_for(place: Place, answer: str, code: int, done: list[str]) -> None:
     place.write(ASKS)
     terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id)
-    terminal.shows("Ask: approve? [y/n]")
+    terminal.shows("waiting for your approval: Ship it?")
     terminal.type("perhaps")
     terminal.shows("please answer y or n")
     terminal.type(answer)
@@ -563,14 +603,14 @@ def test_at_a_terminal_approvals_of_a_resumed_run_are_asked_for_too_each_in_its_
     )
     place.run("run", "w.yaml", "--run-id", place.run_id, "--no-wait", code=5)
     terminal = Terminal(place, "resume", place.run_id)
-    for item in range(2):
-        terminal.shows(f"Loop[{item}]/Ask: approve? [y/n]")
+    for _ in range(2):
+        terminal.shows("waiting for your approval: Ship it?")
         terminal.type("y")
     assert terminal.ends() == 0
 
 
 @pytest.mark.rule("D29")
-def test_at_a_terminal_an_approval_that_asks_for_more_than_yes_says_so(place: Place) -> None:
+def test_at_a_terminal_the_form_of_an_approval_is_filled_in(place: Place) -> None:
     place.write(
         """
         steps:
@@ -578,8 +618,12 @@ def test_at_a_terminal_an_approval_that_asks_for_more_than_yes_says_so(place: Pl
         """
     )
     terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id)
+    terminal.shows("waiting for your approval: Which one?")
+    terminal.type("d")
     terminal.shows(f"podium approve {place.run_id} Ask --field colour=VALUE")
     terminal.type("y")
-    terminal.shows("this approval has required fields")
+    terminal.shows("colour (string, required):")
     place.run("approve", place.run_id, "--field", "colour=red", "--store", str(place.runs / "podium.db"))
     assert terminal.ends() == 0
+    (end,) = [one for one in place.events() if one["eventType"] == "StepCompleted"]
+    assert end["payload"]["form"] == {"colour": "red"}

@@ -165,6 +165,17 @@ def test_ctrl_c_and_cancel_end_a_run_that_a_process_waits_with(place: Place) -> 
 
 
 @pytest.mark.rule("G11")
+def test_all_processes_that_end_a_waiting_run_at_the_same_time_say_how_it_ended(place: Place) -> None:
+    process = waiting(place)
+    cancels = [place.begin("cancel", place.run_id) for _ in range(3)]
+    outcomes = [ended(cancel) for cancel in cancels]
+    assert [code for code, _, _ in outcomes] == [0, 0, 0], outcomes
+    code, _, err = ended(process)
+    assert code == 2, err
+    assert types(place).count("RunCancelled") == 1
+
+
+@pytest.mark.rule("G11")
 def test_of_several_approvals_one_counts_and_the_others_name_it(place: Place) -> None:
     approved = left(place)
     commands = [

@@ -86,9 +86,32 @@ def test_a_value_that_is_not_there_fails_the_step_before_the_script_starts(place
 
 
 @pytest.mark.rule("D24")
-def test_a_reference_in_single_quotes_is_an_error_with_its_place(place: Place) -> None:
+def test_a_reference_in_single_quotes_stays_text_and_a_warning_says_where(place: Place) -> None:
     place.write("context: {x: 1}\nsteps:\n  - name: A\n    shell: |\n      true\n      echo '${context.x}'\n")
-    shown = place.run("validate", "w.yaml", code=65)
+    shown = place.run("validate", "w.yaml")
     printed = shown.stdout + shown.stderr
-    assert "w.yaml:8:13: E117 the shell does not expand '${...}' in single quotes." in printed
-    assert "double quotes" in printed
+    assert "w.yaml:8:13: warning E311 the shell does not expand '${...}' in single quotes" in printed
+    place.run("validate", "--strict", "w.yaml", code=65)
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q")
+    assert place.state()["steps"]["A"]["output"] == "${context.x}\n"
+
+
+@pytest.mark.rule("D17", "D24")
+@pytest.mark.parametrize(("size", "code"), [(128 * 1024 - len("_podium_1") - 2, 0), (128 * 1024, 125)])
+def test_a_value_larger_than_a_variable_fails_the_step_before_it_starts(
+    place: Place, size: int, code: int
+) -> None:
+    place.write(
+        f"""
+        steps:
+          - {{name: Large, shell: "yes | tr -d '\\n' | head -c {size}", limits: {{max_output_size: 300000}}}}
+          - {{name: A, shell: 'touch ran; echo "${{steps.Large.output}}" | wc -c', allow_failure: true}}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q")
+    step = place.state()["steps"]["A"]
+    assert step["exit_code"] == code
+    assert (place.folder / "ran").exists() == (code == 0)
+    if code:
+        assert step["error"]["code"] == "VARIABLE_TOO_LARGE"
+        assert "the value of ${steps.Large.output} has 131,072 bytes" in step["error"]["message"]

@@ -1,6 +1,7 @@
 """Whoever runs a workflow waits for nothing that is not needed for it."""
 
 import re
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -87,13 +88,39 @@ def test_a_run_defines_no_dataclass(tmp_path: Path) -> None:
 def test_a_run_defines_a_named_tuple_only_for_what_is_used_as_a_tuple(tmp_path: Path) -> None:
     """Each takes a seventh of a millisecond at every start, five times as long as a struct."""
     defining = {name for name, source in sources_of_a_run(tmp_path) if "(NamedTuple" in source}
-    assert defining == {"podium.machine.accounts", "podium.ports.store"}
+    assert defining == {"podium.machine.accounts", "podium.ports.logs", "podium.ports.store"}
 
 
 def test_a_run_compiles_no_pattern_when_a_module_is_imported(tmp_path: Path) -> None:
     """All of them together take four milliseconds; `lazy_pattern` compiles those that are used."""
     compiling = re.compile(r"^\w+(: Final)? = re\.compile\(", re.MULTILINE)
     assert [name for name, source in sources_of_a_run(tmp_path) if compiling.search(source)] == []
+
+
+INTERRUPTED_BY_AN_IMPORT = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "podium.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from podium.cli import main
+sys.argv = ["podium", "runs", "list"]
+main()
+"""
+
+
+def test_ctrl_c_while_modules_are_imported_prints_nothing(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_BY_AN_IMPORT], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_where_ctrl_c_is_ignored_it_stays_ignored_while_modules_are_imported(tmp_path: Path) -> None:
+    ignored = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + INTERRUPTED_BY_AN_IMPORT
+    ended = subprocess.run([sys.executable, "-c", ignored], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.startswith("UNKNOWN_STORE: ")) == (64, True)
 
 
 def sources_of_a_run(folder: Path) -> list[tuple[str, str]]:
@@ -108,3 +135,17 @@ def _source_of(module: str) -> str:
     assert found is not None
     assert found.origin is not None
     return Path(found.origin).read_text()
+
+
+def test_a_server_starts_without_what_only_some_answers_need() -> None:
+    program = "import sys, podium.server.serving; print(*sys.modules)"
+    listed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    loaded = set(listed.split())
+    assert "podium.server.app" in loaded
+    assert loaded.isdisjoint(
+        {"joserfc", "prometheus_client", "opentelemetry", "obstore", "psycopg", "httpx2"}
+    )
+    assert loaded.isdisjoint({"podium.drawing", "podium.language.grammar", "podium.operations.html_report"})
+    assert loaded.isdisjoint({"pydantic", "cronsim", "re2", "jsonschema_rs"})

@@ -68,7 +68,7 @@ def test_an_answer_that_stops_in_the_middle_is_left_when_its_time_is_up(runs: Ru
     began = time.monotonic()
     runs.run(workflow, {kind: [Says("half of", stalls=True)]}, code=1)
     assert runs.codes("Ask") == ["TIMEOUT"]
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,7 +77,7 @@ def test_a_run_is_cancelled_in_the_middle_of_an_answer(runs: Runs, kind: str) ->
     with runs.begun(workflow, {kind: [Says("half of", stalls=True)]}) as (process, served):
         assert served.servers[kind].stalled.wait(30)
         runs.podium("cancel", runs.run_id)
-        out, err = process.communicate(timeout=15)
+        out, err = process.communicate(timeout=60)
     assert process.returncode != 0, (out, err)
     assert runs.codes("Ask") == ["CANCELLED"]
 
@@ -132,16 +132,16 @@ def test_the_time_limit_is_for_both_turns_of_a_step(runs: Runs) -> None:
     """The first answer takes most of it, and does not fit; the second would never come."""
     workflow = """
 providers:
-  slow: {argv: [sh, -c, 'cat > /dev/null; if [ -e once ]; then sleep 300; fi; touch once; sleep 3; echo no']}
+  slow: {argv: [sh, -c, 'cat > /dev/null; [ -e once ] && touch again && sleep 300; touch once; sleep 3; echo no']}
 steps:
-  - {name: Ask, provider: slow, prompt: hello, timeout: 4, expect: {schema: {type: object}}}
+  - {name: Ask, provider: slow, prompt: hello, timeout: 6, expect: {schema: {type: object}}}
 """
-    began = time.monotonic()
     runs.run(workflow, {}, code=1)
-    took = time.monotonic() - began
+    ended = time.time()
     assert runs.codes("Ask") == ["TIMEOUT"]
-    assert "longer than 4 seconds" in str(runs.ends("Ask")[0]["error"])
-    assert took < 6.9, "not three seconds and then four more"
+    assert "longer than 6 seconds" in str(runs.ends("Ask")[0]["error"])
+    second_turn = ended - (runs.folder / "again").stat().st_mtime
+    assert second_turn < 6, "what the first turn left, not six seconds more"
 
 
 @pytest.mark.rule("D36")

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from podium.client import AsyncClient, Client, calls, schedule_calls
+from podium.client import AsyncClient, Client, calls, printed_calls, schedule_calls
 from podium.client.call import Call
 from podium.errors import InvalidId
 from podium.server.openapi import document
@@ -42,14 +42,20 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "events": {"run_id": "r", "after": 1, "limit": 1},
     "why": {"run_id": "r"},
     "report": {"run_id": "r"},
-    "logs": {"run_id": "r"},
+    "logs": {"run_id": "r", "step": "Build"},
     "log": {"run_id": "r", "step": "Group/Build", "attempt": 2, "stream": "err", "after": 1},
     "artifacts": {"run_id": "r"},
     "artifact": {"run_id": "r", "name": "a/b.txt"},
     "resume": {"run_id": "r"},
     "rerun": {"run_id": "r", "idempotency_key": "k"},
     "remove": {"run_id": "r"},
-    "signal": {"run_id": "r", "signal_type": "PAUSE", "payload": {"reason": "x"}, "signal_id": "s"},
+    "signal": {
+        "run_id": "r",
+        "signal_type": "PAUSE",
+        "payload": {"reason": "x"},
+        "signal_id": "s",
+        "fields": {"count": "3"},
+    },
     "stream": {"run_id": "r", "after": 3, "last_event_id": "1.3"},
     "schedules": {"limit": 1, "cursor": "c"},
     "schedule": {"schedule_id": "s", "limit": 1},
@@ -71,6 +77,27 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "trigger_schedule": {"schedule_id": "s"},
     "remove_schedule": {"schedule_id": "s"},
 }
+
+
+# Those of the command line, which are not methods: their answers are plain JSON.
+PRINTED: list[Call[Any]] = [
+    printed_calls.run_list("f", status=["FAILED"], plan="p", project="p", limit=1, cursor="c"),
+    printed_calls.run_ids(prefix="r", limit=1),
+    printed_calls.run_details("r", after="a", limit=1),
+    printed_calls.why("r"),
+    printed_calls.report_as("r", "md"),
+    printed_calls.schedule_list(limit=1, cursor="c"),
+    printed_calls.schedule_details("s", limit=1, times=3),
+    printed_calls.put_schedule("s", {"plan": "p@1", "cron": "* * * * *"}, replaces=False),
+    printed_calls.put_schedule("s", {"plan": "p@1", "cron": "* * * * *"}, replaces=True),
+    printed_calls.change_schedule("s", "pause", {"reason": "x"}),
+    printed_calls.change_schedule(
+        "s", "backfill", {"from": "x", "to": "y", "concurrency": 1, "preview": True}
+    ),
+    printed_calls.remove_schedule("s"),
+    printed_calls.audit(run="r", actor="a", outcome="rejected", since="7d", limit=1),
+    printed_calls.audit_verification(),
+]
 
 
 def functions() -> dict[str, FunctionType]:
@@ -109,9 +136,10 @@ def test_every_call_has_a_sample_with_all_of_its_parameters() -> None:
     assert made == {name: set(sample) for name, sample in SAMPLES.items()}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_the_server_has_the_path_and_takes_the_parameters(name: str) -> None:
-    made = call(name)
+@pytest.mark.parametrize(
+    "made", [*map(call, SAMPLES), *PRINTED], ids=lambda made: f"{made.method} {made.path}"
+)
+def test_the_server_has_the_path_and_takes_the_parameters(made: Call[Any]) -> None:
     known = {(one["in"], one["name"]): one for one in operation(made).get("parameters", ())}
     sent = {("path", one) for one in made.names} | {("query", one) for one in made.query}
     sent |= {("header", one) for one in made.headers if one != "Accept"}
@@ -122,6 +150,16 @@ def test_the_server_has_the_path_and_takes_the_parameters(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in SAMPLES if "requestBody" in operation(call(name))])
 def test_the_server_takes_the_body(name: str) -> None:
     made = call(name)
+    schema = resolved(operation(made)["requestBody"]["content"]["application/json"]["schema"])
+    assert made.body is not None
+    assert set(made.body) <= set(schema["properties"])
+    assert set(schema.get("required", ())) <= set(made.body)
+
+
+@pytest.mark.parametrize(
+    "made", [one for one in PRINTED if one.body is not None], ids=lambda made: f"{made.method} {made.path}"
+)
+def test_the_server_takes_the_body_of_a_command(made: Call[Any]) -> None:
     schema = resolved(operation(made)["requestBody"]["content"]["application/json"]["schema"])
     assert made.body is not None
     assert set(made.body) <= set(schema["properties"])

@@ -70,7 +70,7 @@ def test_no_more_messages_wait_here_than_there_is_room_for_and_all_come_in_order
         assert await source.receive(1) == []
         await source.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 200))
+    asyncio.run(asyncio.wait_for(scenario(), 120))
 
 
 @pytest.mark.rule("RB04")
@@ -87,7 +87,7 @@ def test_paused_partitions_are_resumed_when_there_is_room_again(
         finally:
             await source.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 200))
+    asyncio.run(asyncio.wait_for(scenario(), 120))
 
 
 @pytest.mark.rule("RB04")
@@ -112,4 +112,24 @@ def test_a_member_that_joins_while_others_are_paused_gets_its_share_and_nothing_
         await first.close()
         await second.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 200))
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+@pytest.mark.rule("RB04")
+def test_a_partition_that_was_revoked_while_it_was_paused_is_read_when_it_comes_back(
+    shared_kafka: KafkaServer, topic: str
+) -> None:
+    async def scenario() -> None:
+        first, second = (member(shared_kafka, topic, topic) for _ in range(2))
+        await first.open()
+        await until(lambda: first._is_paused and first._mine == {0, 1})
+        await second.open()
+        await until(lambda: len(first._mine) == len(second._mine) == 1)
+        # Resumed, while the other partition is not its own.
+        seen = set(numbers(await taken(first, COUNT // 2, limit=7)))
+        await second.close()
+        seen |= set(numbers(await taken(first, COUNT // 2, limit=7)))
+        assert seen == set(range(COUNT))
+        await first.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))

@@ -8,6 +8,7 @@ from podium.language.files import FoundFile
 from podium.language.reader import MAX_BYTES
 from podium.language.workflow import read_workflow
 from podium.plan.plan import MAX_NESTING
+from tests.messages.brought import BROUGHT
 from tests.messages.test_contracts import CODES_OF_WORKFLOWS
 from tests.messages.workflows import WORKFLOWS
 
@@ -116,6 +117,15 @@ class _Large:
 
 def test_every_code_that_only_workflows_can_have_occurs_in_the_corpus() -> None:
     assert CODES_OF_WORKFLOWS - WORKFLOWS.all_codes() == set()
+
+
+def test_thirty_mistakes_from_other_tools_have_a_file_each_and_its_first_problem_is_the_mistake() -> None:
+    files = [name for name in WORKFLOWS.names() if name.startswith("from_")]
+    assert files == sorted(f"from_{name}" for name in BROUGHT)
+    assert len(files) == 30
+    assert {name: len(WORKFLOWS.codes(name)) for name in files if len(WORKFLOWS.codes(name)) != 1} == {
+        "from_with_items": 2  # the key, and the template that comes with it
+    }
 
 
 def test_the_corpus_has_many_kinds_of_broken_workflows() -> None:

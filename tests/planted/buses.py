@@ -54,6 +54,11 @@ FAULTS: Final[list[Fault]] = [
     fault("RB04", "partitions are not paused", drop(f"{_SOURCE}._pause_or_resume", "consumer.pause(...)")),
     fault("RB04", "partitions are not resumed", drop(f"{_SOURCE}._pause_or_resume", "consumer.resume(...)")),
     fault(
+        "RB04",
+        "a partition that comes back stays paused",
+        swap(f"{_SOURCE}._on_assign", "consumer.resume", "(lambda _partitions: None)"),
+    ),
+    fault(
         "RB05",
         "messages are committed one too early",
         swap(f"{_SOURCE}.commit", "message.offset + 1", "message.offset"),

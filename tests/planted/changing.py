@@ -36,12 +36,26 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "SS02",
         "a checkpoint forgets changes",
-        swap(f"{_CHECKPOINT}:restore", "{path: ... for path, *change in saved.get('changes', ())}", "{}"),
+        swap(
+            f"{_CHECKPOINT}:decode",
+            "m.root = saved.tree",
+            """
+            m.root = saved.tree
+            m.changes = {}
+            """,
+        ),
     ),
     fault(
         "SS02",
         "a checkpoint forgets what an attempt was launched with",
-        swap(f"{_CHECKPOINT}:_read_visit", "_read_change(change[0]) if change else None", "None"),
+        swap(
+            f"{_CHECKPOINT}:_place_inside",
+            "node = visit.node",
+            """
+            node = visit.node
+            visit.change = None
+            """,
+        ),
     ),
     fault(
         "SS02",

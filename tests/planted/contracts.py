@@ -81,7 +81,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "RO05",
         "the lease of a driver is not the one that is checked",
-        drop("engines/local.py", "tasks.lease_holds = driver.is_leased"),
+        drop("engines/driving.py", "tasks.lease_holds = driver.is_leased"),
+    ),
+    fault(
+        "RO05",
+        "the lease is not checked before a further try",
+        drop("runtime/tasks/nodes.py:_leased", "if not call.order.lease_holds(): ..."),
     ),
     fault(
         "RO05",

@@ -18,7 +18,7 @@ FAULTS: Final[list[Fault]] = [
         "an expression is kept as text",
         swap(f"{_CONDITIONS}:condition_of", "Holds(expression_of(value, names))", "bool(value)"),
     ),
-    fault("R005", "every variable may be read", body(f"{_REFERENCES}._tell_not_allowed", "return")),
+    fault("R005", "every variable may be read", body(f"{_REFERENCES}._report_not_allowed", "return")),
     fault(
         "R006",
         "a file is written in place",
@@ -314,7 +314,7 @@ FAULTS: Final[list[Fault]] = [
         "the seconds of a loop are ignored",
         drop(f"{_BLOCKS}:_loop", "max_duration=scalar_at(node, 'max_duration')"),
     ),
-    fault("D04", "a step without an action is accepted", start(f"{_BLOCKS}:_tell_no_action", "return")),
+    fault("D04", "a step without an action is accepted", start(f"{_BLOCKS}:_report_no_action", "return")),
     fault(
         "D47",
         "`max_workers` of a block is ignored",
@@ -341,5 +341,5 @@ FAULTS: Final[list[Fault]] = [
         start(f"{_REFERENCES}._outside_loop", "return Kinds.ANY"),
     ),
     fault("R021", "secrets need not be declared", start(f"{_REFERENCES}._check_secret", "return")),
-    fault("R045", "variables need no permission", body(f"{_REFERENCES}._tell_not_allowed", "return")),
+    fault("R045", "variables need no permission", body(f"{_REFERENCES}._report_not_allowed", "return")),
 ]

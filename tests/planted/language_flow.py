@@ -24,7 +24,7 @@ FAULTS: Final[list[Fault]] = [
         "D01",
         "the end of a compatible list fails the run if a step failed",
         swap(
-            "machine/routing.py:go_on",
+            "machine/routing.py:resume_list",
             "end_scope(m, scope, Verdict('completed'))",
             "end_scope(m, scope, Verdict('failed', FAILED) if scope.failed_unhandled else Verdict('completed'))",
         ),
@@ -285,7 +285,7 @@ FAULTS: Final[list[Fault]] = [
         "D26",
         "`_start` is reached by falling through",
         swap(
-            "machine/routing.py:go_on",
+            "machine/routing.py:resume_list",
             "index == scope.block.entry or (scope.kept and index in scope.kept)",
             "scope.kept and index in scope.kept",
         ),
@@ -318,7 +318,7 @@ FAULTS: Final[list[Fault]] = [
         "a successful `_error` step makes the run a success",
         before(
             "machine/calls.py:scope_closed",
-            "begin_cleanup(m, visit)",
+            "start_cleanup(m, visit)",
             "call.verdict = scope.verdict or call.verdict",
         ),
     ),
@@ -390,8 +390,8 @@ FAULTS: Final[list[Fault]] = [
         "a cycle that was stopped can be routed",
         swap(
             "machine/routing.py:visit_node",
-            "m.rules.end_workflow(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
-            "end_scope(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
+            "m.rules.end_workflow(m, scope, Verdict('failed', FAILED, 'cycle_guard', failure))",
+            "end_scope(m, scope, Verdict('failed', FAILED, 'cycle_guard', failure))",
         ),
     ),
     fault(
@@ -458,7 +458,14 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D65",
         "a checkpoint forgets why a step of a graph failed",
-        swap("machine/checkpoint.py:_read_scope", "len(graph) > 7", "False"),
+        swap(
+            "machine/checkpoint.py:_place_scope",
+            "scope.owner = owner",
+            """
+            scope.owner = owner
+            if scope.graph is not None: scope.graph.messages = {}
+            """,
+        ),
     ),
     fault(
         "D65",

@@ -59,7 +59,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D21",
         "brackets may nest without end",
-        swap("language/expressions.py", "DEEPEST: Final = 64", "DEEPEST: Final = 100000"),
+        swap("language/expressions.py", "MAX_DEPTH: Final = 64", "MAX_DEPTH: Final = 100000"),
     ),
     fault(
         "D22",
@@ -103,7 +103,7 @@ FAULTS: Final[list[Fault]] = [
         ),
         after(
             "expressions/templates.py",
-            "LONGEST: Final = ...",
+            "MAX_LENGTH: Final = ...",
             """
             def _again(text, lookup):
                 from podium.language.templates import parse_template
@@ -123,8 +123,13 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D24",
-        "a script may name a value in single quotes",
-        drop("language/scripts.py:parse_script", "_check_expanded(found, end, literal)"),
+        "a reference in single quotes of a script is not warned about",
+        drop("language/scripts.py:parse_script", "unexpanded += _unexpanded(text, found, why, is_namespace)"),
+    ),
+    fault(
+        "D24",
+        "a value that no variable can hold is given to a script",
+        swap("runtime/tasks/host.py:_checked", "_MAX_VARIABLE // 8", "10 * _MAX_VARIABLE"),
     ),
     fault(
         "D24",
@@ -153,7 +158,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D24",
         "shell syntax is not warned about",
-        swap("language/values.py:command_of", "word.bare and word.text in _SHELL_WORDS", "False"),
+        swap(
+            "language/values.py:command_of",
+            "word.bare and (word.text in _SHELL_WORDS or _is_unexpanded(word.text, program))",
+            "False",
+        ),
     ),
     fault(
         "D25",
@@ -179,7 +188,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D28",
         "`.cancel` is left in the directory",
-        drop("engines/local.py:_keep_up", "directory.cancel_marker.unlink(missing_ok=True)"),
+        drop("engines/driving.py:_keep_up", "directory.cancel_marker.unlink(missing_ok=True)"),
     ),
     fault(
         "D28",
@@ -229,17 +238,22 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D31",
         "a loop continues with fewer items than have run",
-        swap("operations/structure.py:_Standing.is_kept_by", "self.scopes <= other.scopes", "True"),
+        swap("operations/structure.py:_Progress.is_kept_by", "path in other.scopes and ...", "True"),
+    ),
+    fault(
+        "D31",
+        "what was done for an item is taken for another one",
+        swap("operations/structure.py:_Progress.is_kept_by", "_same(...)", "True"),
     ),
     fault(
         "D31",
         "a completed run is reopened",
-        swap("engines/local.py:LocalEngine.drive", "await reopening.is_completed()", "False"),
+        swap("engines/local.py:LocalEngine._drive_here", "await reopening.is_completed()", "False"),
     ),
     fault(
         "D31",
         "a run continues without the variables of its environment file",
-        swap("operations/env_files.py:check_env_files", "if missing: ...", "pass"),
+        swap("operations/env_files.py:files_of_run", "if missing: ...", "pass"),
     ),
     fault(
         "D31",
@@ -301,7 +315,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D35",
         "a secret of five characters is accepted",
-        swap("runtime/preflight.py:length_problem", "not 0 < len(value) < SHORTEST", "True"),
+        swap("runtime/preflight.py:length_problem", "not 0 < len(value) < MIN_SECRET", "True"),
     ),
     fault(
         "D35",
@@ -677,7 +691,7 @@ FAULTS: Final[list[Fault]] = [
         "D62",
         "children do not know their attempt",
         drop(
-            "runtime/tasks/host.py:TaskHost.environment_of",
+            "runtime/tasks/host.py:TaskHost._add_given",
             "environment['PODIUM_ATTEMPT'] = str(order.attempt)",
         ),
     ),
@@ -744,9 +758,14 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D67",
+        "a secret input may be used where values are stored",
+        swap("language/references.py:_Resolving._secret_input", "self._place is Place.STORED", "False"),
+    ),
+    fault(
+        "D67",
         "a secret in an argument is not warned about",
         swap(
-            "language/references.py:_Resolving._check_secret",
+            "language/references.py:_Resolving._warn_if_visible",
             "self._place is not Place.PRIVATE",
             "self._place is Place.PROMPT",
         ),
@@ -833,8 +852,18 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "R071",
-        "ids of runs reveal when and where they were made",
-        swap("engines/creation.py:create_run", "uuid4()", "__import__('uuid').uuid1()"),
+        "generated ids are too long to be typed",
+        swap("engines/run_ids.py", "_MIN_DIGITS: Final = 4", "_MIN_DIGITS: Final = 32"),
+    ),
+    fault(
+        "R071",
+        "the start of an id that several runs have is the newest of them",
+        swap("operations/run_names.py:resolve_run", "len(found) > 1", "False"),
+    ),
+    fault(
+        "R071",
+        "an id that is the start of another one is ambiguous",
+        swap("operations/run_names.py:resolve_run", "await _is_id_of_visible_run(...)", "False"),
     ),
     fault(
         "R072",
@@ -899,7 +928,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R085",
         "the cancel mark is removed and not acted on",
-        drop("engines/local.py:_keep_up", "control.cancel('asked for by .cancel', by=owner)"),
+        drop("engines/driving.py:_keep_up", "control.cancel('asked for by .cancel', by=owner)"),
     ),
     fault(
         "R086",

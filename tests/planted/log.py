@@ -143,7 +143,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES16",
         "QUEUE starts more runs than the limit",
-        swap("stores/memory/leases.py:MemoryLeases.claim_next", "self._full_limit(...)", "None"),
+        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "self._has_room(kept)", "True"),
     ),
     fault(
         "ES16",
@@ -164,7 +164,7 @@ FAULTS: Final[list[Fault]] = [
         "ES18",
         "a run is handed out to two",
         swap(
-            "stores/memory/leases.py:MemoryLeases.claim_next",
+            "stores/memory/pools.py:MemoryPools._next_of_pool",
             "not self._is_live(kept, '')",
             "not self._is_live(kept, '') or kept.leases[''].generation < 2",
         ),
@@ -172,7 +172,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES19",
         "an event is tried for ever",
-        swap("runtime/relay.py:Relay._failed", "failures >= MAX_FAILURES", "False"),
+        swap("runtime/relay.py:Relay._failed", "failures >= self._max_failures", "False"),
     ),
     fault(
         "ES19",
@@ -641,7 +641,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G45",
         "a run of another engine is driven here",
-        drop("engines/local.py:LocalEngine.drive", "check_local(run)"),
+        drop("engines/local.py:LocalEngine._drive_here", "check_local(run)"),
     ),
     fault(
         "G45",
@@ -681,7 +681,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G47",
         "recovery needs no slot",
-        swap("stores/memory/leases.py:MemoryLeases.claim_lapsed", "self._full_limit(...)", "None"),
+        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "self._has_room(kept)", "True"),
     ),
     fault("G48", "small values move first", swap("runtime/spilling.py:spill", "-sizes[name]", "sizes[name]")),
     fault(

@@ -17,7 +17,14 @@ FAULTS: Final = [
     ),
     _fault(
         "a reopened loop forgets the failed items whose turn has not come",
-        swap("machine/checkpoint.py:_read_loop", "list(saved[16][0])", "[]"),
+        swap(
+            "machine/checkpoint.py:_place_inside",
+            "loop = visit.loop",
+            """
+            loop = visit.loop
+            if loop is not None: loop.again = []
+            """,
+        ),
     ),
     _fault(
         "a reopened call keeps what its cleanup did to the context",
@@ -25,7 +32,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a finally that is continued repeats blocks that failed",
-        swap("machine/routing.py:go_on", "index in scope.left", "False"),
+        swap("machine/routing.py:resume_list", "index in scope.left", "False"),
     ),
     _fault(
         "what a failed loop has spent of its budget is forgotten",
@@ -55,7 +62,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a completed step of finally that ended it is passed over by a reopened run",
-        drop("machine/reopening.py:go_on_with_cleanup", "if (...) and (not ...): ..."),
+        drop("machine/reopening.py:resume_cleanup", "if (...) and (not ...): ..."),
     ),
     _fault(
         "a reopened run forgets where a loop was left to",
@@ -78,14 +85,14 @@ FAULTS: Final = [
     _fault(
         "what is set aside does not count",
         swap(
-            "machine/accounts.py:Spending.reserve",
+            "machine/spending.py:Spending.reserve",
             "Amount(account.spent.usd + account.reserved.usd, account.spent.tokens + account.reserved.tokens)",
             "Amount(account.spent.usd, account.spent.tokens)",
         ),
     ),
     _fault(
         "what is set aside is never given back",
-        drop("machine/accounts.py:Spending.release", "account.give_back(amount, visit.path)"),
+        drop("machine/spending.py:Spending.release", "account.give_back(amount, visit.path)"),
     ),
     _fault(
         "the budget applies in finally",
@@ -101,16 +108,16 @@ FAULTS: Final = [
     ),
     _fault(
         "a step's own budget is not what is set aside",
-        swap("machine/accounts.py:Spending._needed", "own is not None and own_usd is not None", "False"),
+        swap("machine/spending.py:Spending._needed", "own is not None and own_usd is not None", "False"),
     ),
     _fault(
         "the reserve is not set aside",
-        swap("machine/accounts.py:Spending._needed", "reserve is not None", "False"),
+        swap("machine/spending.py:Spending._needed", "reserve is not None", "False"),
     ),
     _fault(
         "the outermost reserve counts",
         swap(
-            "machine/accounts.py:Spending._needed",
+            "machine/spending.py:Spending._needed",
             ("(account.budget.reserve for account in accounts if account.budget is not None)", "accounts"),
             "reversed(accounts)",
         ),
@@ -118,7 +125,7 @@ FAULTS: Final = [
     _fault(
         "an unknown cost is none",
         swap(
-            "machine/accounts.py:Spending._needed",
+            "machine/spending.py:Spending._needed",
             "known.usd if known is not None else None",
             "known.usd if known is not None else 0",
         ),
@@ -126,7 +133,7 @@ FAULTS: Final = [
     _fault(
         "the first of a provider does not wait for others",
         swap(
-            "machine/accounts.py:Spending.reserve",
+            "machine/spending.py:Spending.reserve",
             "account.alone is not None or (alone and account.under_way) or _cannot_reserve(account, need, committed)",
             "account.alone is not None or _cannot_reserve(account, need, committed)",
         ),
@@ -134,7 +141,7 @@ FAULTS: Final = [
     _fault(
         "others begin beside the first of a provider",
         swap(
-            "machine/accounts.py:Spending.reserve",
+            "machine/spending.py:Spending.reserve",
             "account.alone is not None or (alone and account.under_way) or _cannot_reserve(account, need, committed)",
             "alone and account.under_way or _cannot_reserve(account, need, committed)",
         ),
@@ -154,7 +161,7 @@ FAULTS: Final = [
     _fault(
         "who leaves the line lets nobody try",
         swap(
-            "machine/accounts.py:Spending.release",
+            "machine/spending.py:Spending.release",
             "if self.queue and self.queue.pop(visit.path, None) is not None: ...",
             "self.queue.pop(visit.path, None)",
         ),
@@ -162,7 +169,7 @@ FAULTS: Final = [
     _fault(
         "an end lets nobody in line try",
         drop(
-            "machine/accounts.py:Spending.release",
+            "machine/spending.py:Spending.release",
             (
                 "if amount is not None: ...",
                 "self.moved = True",
@@ -212,18 +219,20 @@ FAULTS: Final = [
     _fault(
         "the line is not saved",
         drop(
-            "machine/checkpoint.py:restore_tree",
-            "m.spending.queue.update(((path, found[path]) for path in saved['line']))",
+            "machine/checkpoint.py:decode",
+            "m.spending.queue.update(((path, found[path]) for path in saved.queue))",
         ),
     ),
     _fault(
         "who runs alone is not saved",
         swap(
-            "machine/checkpoint.py:_read_account",
-            "(account.under_way, account.alone, account.warned)",
-            "(account.under_way, account.warned)",
+            "machine/checkpoint.py:decode",
+            "m.root = saved.tree",
+            """
+            m.root = saved.tree
+            for account in m.spending.accounts.values(): account.alone = None
+            """,
         ),
-        swap("machine/checkpoint.py:_read_account", "(under_way, alone, warned)", "(under_way, warned)"),
     ),
     _fault("a pause has no number", drop("machine/holds.py:hold", "m.pause_cycle += 1")),
     _fault(
@@ -372,20 +381,37 @@ FAULTS: Final = [
     ),
     _fault(
         "a restored task was never handed out",
-        swap("machine/checkpoint.py:_read_visit", "visit.handed", "_"),
+        swap(
+            "machine/checkpoint.py:_place_inside",
+            "node = visit.node",
+            """
+            node = visit.node
+            visit.handed = False
+            """,
+        ),
     ),
     _fault(
         "limits set aside are not saved",
         drop(
-            "machine/checkpoint.py:restore_tree",
-            "m.hold.aside.extend((found[path] for path in saved['aside']))",
+            "machine/checkpoint.py:decode",
+            "m.hold.aside.extend((found[path] for path in saved.aside))",
         ),
     ),
-    _fault("gotos are not saved", drop("machine/checkpoint.py:_read_scope", "scope.gotos = gotos")),
+    _fault(
+        "gotos are not saved",
+        swap(
+            "machine/checkpoint.py:_place_scope",
+            "scope.owner = owner",
+            """
+            scope.owner = owner
+            scope.gotos = 0
+            """,
+        ),
+    ),
     _fault(
         "a reopened run repeats what had ended",
         swap(
-            "machine/reopening.py:_go_on_with",
+            "machine/reopening.py:_resume_visit",
             "m.later('leave', visit)",
             """
             attempts.next_attempt(visit)
@@ -406,7 +432,7 @@ FAULTS: Final = [
     _fault(
         "a loop that is stopped goes on",
         swap(
-            "machine/loops.py:_goes_on",
+            "machine/loops.py:_continues",
             "visit.phase is OPEN and (not visit.stopping) and (visit.verdict is None)",
             "True",
         ),
@@ -486,11 +512,7 @@ FAULTS: Final = [
     ),
     _fault(
         "whole results are no plain data",
-        swap(
-            "machine/values.py:read_result",
-            "{step: as_value(one) for step, one in value.items()}",
-            "value",
-        ),
+        swap("machine/values.py:_step_in", "_as_values(results)", "results"),
     ),
     _fault(
         "the inner loop hides its parent",
@@ -502,18 +524,21 @@ FAULTS: Final = [
     ),
     _fault(
         "a budget written into the file does not hold for what is open",
-        swap("machine/accounts.py:Spending.write", "plan_path(account.path) == path", "False"),
+        swap("machine/spending.py:Spending.write", "plan_path(account.path) == path", "False"),
     ),
     _fault(
         "a budget written into the file does not hold for later visits",
-        drop("machine/accounts.py:Spending.open", "budget = ..."),
+        drop("machine/spending.py:Spending.open", "budget = ..."),
     ),
     _fault(
         "a checkpoint forgets the budgets written into the file",
         swap(
-            "machine/checkpoint.py:_read_spending",
-            "{path: _read_budget(budget) for path, budget in written}",
-            "{}",
+            "machine/checkpoint.py:decode",
+            "m.root = saved.tree",
+            """
+            m.root = saved.tree
+            m.spending.written = {}
+            """,
         ),
     ),
     _fault(
@@ -522,17 +547,21 @@ FAULTS: Final = [
     ),
     _fault(
         "a stopped step is run again blindly",
-        swap("machine/reopening.py:_go_on_with", "not visit.node.step.idempotent", "False"),
+        swap("machine/reopening.py:_resume_visit", "not visit.node.step.idempotent", "False"),
     ),
     _fault(
         "a second cancel forgets the finally of calls",
-        drop("machine/reopening.py:keep_before_force", "saved[:] = checkpoint.visit_data(visit)"),
+        swap("machine/reopening.py:keep_before_force", "checkpoint.replace(m, old, visit)", "old"),
+    ),
+    _fault(
+        "the limit of a finally that is being stopped replaces the tree that was kept",
+        swap("machine/reopening.py:keep_cleanup", "m.at_verdict is None", "True"),
     ),
     _fault(
         "a finally that failed is repeated as a whole",
         drop(
-            "machine/reopening.py:go_on_with_cleanup",
-            "cleanup.kept = done - {node.index for node in failed}",
+            "machine/reopening.py:resume_cleanup",
+            "cleanup.kept = sorted(done - {node.index for node in failed})",
         ),
     ),
 ]

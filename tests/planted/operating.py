@@ -16,6 +16,8 @@ _LOCK = "runtime/lock.py:RunLock"
 _WRITER = "stores/sqlite/writer.py:Writer"
 _HAS_NO_SLOT = "slots is not None and not rules.has_slot(...)"
 
+_EXPIRED = "operations/expired_files.py"
+_WITH_EXPIRY = "runtime/expiring.py:with_expiry"
 _UPLOADS = "runtime/tasks/uploading.py:ResultUploads"
 _RUN_ARTIFACTS = "runtime/run_artifacts.py:RunArtifacts"
 
@@ -442,5 +444,56 @@ FAULTS: Final[list[Fault]] = [
         "OP17",
         "prune removes the artifacts of every run with such an id",
         swap("operations/pruning.py:_remove_artifacts", "part_name(run_id, first_event_id)", "run_id"),
+    ),
+    # --- files that expire ------------------------------------------------------------------------
+    fault(
+        "OP18",
+        "a driver records files without the time when they expire",
+        body(_WITH_EXPIRY, "return payload"),
+    ),
+    fault(
+        "OP18",
+        "a file whose event has large values does not expire",
+        body("runtime/expiring.py:encoded_with_expiry", "return encoded"),
+    ),
+    fault(
+        "OP18",
+        "a worker records files without the time when they expire",
+        swap("runtime/run_writer.py:RunWriter.end", "with_expiry(end.payload, at, ages)", "end.payload"),
+    ),
+    fault(
+        "OP18",
+        "a worker of a pool records files without the time when they expire",
+        drop("engines/pool_run.py:PoolRun._drive", "artifact_ages=parts.artifact_ages"),
+    ),
+    fault(
+        "OP18",
+        "what a rerun takes over expires when the original does",
+        swap(
+            "runtime/takeover.py:Takeovers._copy",
+            "with_expiry(payload, at, self._artifact_ages)",
+            "payload",
+        ),
+    ),
+    fault(
+        "OP18",
+        "files are removed before they expire",
+        swap(f"{_EXPIRED}:_expired_files", "file.expires_at > now", "False"),
+    ),
+    fault(
+        "OP18",
+        "content is removed that has not expired elsewhere in the run",
+        swap(f"{_EXPIRED}:_expired_files", "file.sha256 not in needed", "True"),
+    ),
+    fault(
+        "OP18",
+        "files are removed that an open run repeats",
+        swap(f"{_EXPIRED}:prune_expired", "await _repeated_by_open_runs(parts, tenant_id)", "set()"),
+    ),
+    fault("OP18", "expired copies stay in the bucket", body(f"{_EXPIRED}:_remove_copy", "return False")),
+    fault(
+        "OP18",
+        "a file is removed that is not what was recorded",
+        swap(f"{_EXPIRED}:_remove_local", "not is_unchanged(path, file.sha256)", "False"),
     ),
 ]

@@ -407,6 +407,15 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "RG18",
+        "a node that a run has half changed is repaired",
+        swap(
+            "operations/registration/reconciling.py:_repair_confirmed",
+            "not drifts or await has_run(node_id)",
+            "not drifts",
+        ),
+    ),
+    fault(
+        "RG18",
         "drift raises no alert",
         swap("operations/registration/serving.py:RegistrationService._reconcile", "report.total", "False"),
     ),
@@ -423,6 +432,20 @@ FAULTS: Final[list[Fault]] = [
         "R04",
         "every heartbeat is a statement",
         swap("nodes/registration/intake.py:renewals", "_parts(listed, max_batch)", "_parts(listed, 1)"),
+    ),
+    fault(
+        "R04",
+        "nodes that stay due keep others from their turn",
+        swap("operations/registration/ticks.py:Ticks._due", "due[-1] if ... else None", "None"),
+    ),
+    fault(
+        "R05",
+        "topics without messages keep the slots",
+        swap(
+            "operations/registration/slots.py:Slots.reserve",
+            "async with self._turns: ...",
+            "return await self._reserve()",
+        ),
     ),
     fault(
         "R05",

@@ -113,7 +113,8 @@ def _run(files: list[str], fault: Fault, folder: Path) -> Outcome:
 def _environment(folder: Path) -> dict[str, str]:
     ours = {
         "PYTHONPATH": str(folder / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        # Compiled tests are kept for the next fault; compiled modules of the copy go with it.
+        "PYTHONDONTWRITEBYTECODE": "",
         # Examples that fail here must not be tried again on the real source.
         "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
     }

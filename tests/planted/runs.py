@@ -16,7 +16,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R003",
         "shell syntax is not warned about",
-        swap("language/values.py:command_of", "word.bare and word.text in _SHELL_WORDS", "False"),
+        swap(
+            "language/values.py:command_of",
+            "word.bare and (word.text in _SHELL_WORDS or _is_unexpanded(word.text, program))",
+            "False",
+        ),
     ),
     fault(
         "R007",
@@ -81,7 +85,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D24",
         "a command without words is accepted",
-        swap("language/values.py:command_of", "word.bare and word.text in _SHELL_WORDS", "False"),
+        swap(
+            "language/values.py:command_of",
+            "word.bare and (word.text in _SHELL_WORDS or _is_unexpanded(word.text, program))",
+            "False",
+        ),
     ),
     fault(
         "R040",

@@ -145,7 +145,7 @@ FAULTS: Final[list[Fault]] = [
         "SG07",
         "the signatures are not kept",
         swap(
-            "engines/creation.py:create_run",
+            "engines/creation.py:_create",
             "request.signed_by and request.signatures is not None",
             "False",
         ),

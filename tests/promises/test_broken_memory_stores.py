@@ -13,7 +13,7 @@ from podium.log.leases import Fence
 from podium.log.runs import Run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.transitions import TERMINAL
-from podium.ports.store import AppendedEvent
+from podium.ports.store import AppendedEvent, Claimed
 from podium.stores.memory import MemoryStore
 from podium.stores.memory.state import KeptRun
 from podium.stores.memory.tenant_runs import MemoryTenantRuns
@@ -150,11 +150,11 @@ class LetsOlderSnapshotsWin(MemoryStore):
 
 
 class HandsOutEndedRuns(MemoryStore):
-    async def claim_lapsed(self, **kwargs: Any) -> Any:
+    async def claim_of_pool(self, pool: str, **kwargs: Any) -> Any:
         for kept in self._runs.values():
             if kept.row.status in TERMINAL:
-                return self._take(kept, kwargs["owner"], kwargs["ttl"], "")
-        return await super().claim_lapsed(**kwargs)
+                return [Claimed(kept.row, self._take(kept, kwargs["owner"], kwargs["ttl"], ""))]
+        return await super().claim_of_pool(pool, **kwargs)
 
 
 _log, _lease, _queue = promises.LogPromises, promises.LeasePromises, promises.QueuePromises
@@ -226,7 +226,7 @@ BROKEN = [
     ),
     Broken(
         "serves the oldest first",
-        _queue.test_a_tenant_with_many_runs_does_not_keep_another_waiting,
+        promises.PoolPromises.test_a_tenant_with_many_runs_in_a_pool_does_not_keep_another_waiting,
         make=ServesTheOldestFirst,
     ),
     Broken(

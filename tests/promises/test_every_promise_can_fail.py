@@ -85,7 +85,15 @@ CHANGES = [
     ),
     Change(
         "hooks_are_listed_by_tenant",
-        swap(f"{_ENDPOINTS}.list_endpoints", "one.tenant_id == tenant_id", "True"),
+        swap(f"{_ENDPOINTS}.list_endpoints", "(one.kind, one.tenant_id) == (kind, tenant_id)", "True"),
+    ),
+    Change(
+        "a_webhook_is_kept_apart_from_a_hook_of_the_same_name",
+        swap(f"{_ENDPOINTS}.remove_endpoint", "kind is EndpointKind.HOOK", "True"),
+    ),
+    Change(
+        "what_is_stored_of_a_webhook_is_replaced_if_it_is_as_it_was",
+        swap(f"{_ENDPOINTS}.replace_endpoint", "self._endpoints.get(key) != before", "False"),
     ),
     Change(
         "a_hook_is_removed_by_its_tenant_with_its_deliveries",
@@ -94,6 +102,10 @@ CHANGES = [
     Change(
         "a_delivery_is_accepted_once_with_its_run",
         swap(f"{_ENDPOINTS}.accept_delivery", "(hook, delivery_id) in self._deliveries", "False"),
+    ),
+    Change(
+        "a_delivery_is_known_as_long_as_it_is_remembered",
+        swap(f"{_ENDPOINTS}.has_delivery", "(hook, delivery_id) in self._deliveries", "True"),
     ),
     Change(
         "a_delivery_whose_run_cannot_be_created_is_not_accepted",
@@ -320,11 +332,7 @@ CHANGES = [
     ),
     Change(
         "a_started_run_of_a_pool_is_not_for_others_when_its_lease_has_lapsed",
-        swap(
-            "stores/memory/leases.py:MemoryLeases.claim_lapsed",
-            "kept.row.provider != provider or kept.row.pool is not None",
-            "kept.row.provider != provider",
-        ),
+        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "kept.row.pool == pool", "kept.row.pool"),
     ),
     Change(
         "a_host_gets_no_more_runs_than_it_asks_for_in_order_of_priority_then_age",
@@ -369,6 +377,10 @@ CHANGES = [
             "rules.may_start(kept.row, now=now)",
             "kept.row.status is RunStatus.PENDING",
         ),
+    ),
+    Change(
+        "one_claim_takes_as_many_runs_as_several_limits_admit_in_order",
+        swap("stores/memory/limits.py:MemoryLimits._full_limit", "taken >= most", "taken > most"),
     ),
     Change(
         "a_tenant_with_many_runs_in_a_pool_does_not_keep_another_waiting",
@@ -512,9 +524,9 @@ CHANGES = [
     Change(
         "a_parked_run_is_held_for_every_one_that_looks_for_work",
         swap(
-            "stores/memory/leases.py:MemoryLeases.claim_lapsed",
-            "not self._is_live(kept, '')",
-            "kept.leases[''].expires in (_NEVER, float('-inf'))",
+            "stores/memory/state.py:MemoryState._is_live",
+            "held.expires > self._clock.elapsed()",
+            "_NEVER > held.expires > self._clock.elapsed()",
         ),
     ),
     Change(
@@ -563,10 +575,6 @@ CHANGES = [
             "held.expires > self._clock.elapsed()",
             "_NEVER > held.expires > self._clock.elapsed()",
         ),
-    ),
-    Change(
-        "runs_are_claimed_for_the_engine_that_carries_them",
-        swap("stores/memory/leases.py:MemoryLeases.claim_lapsed", "kept.row.provider != provider", "False"),
     ),
     Change(
         "events_are_found_by_their_keys_in_the_order_of_the_log",
@@ -762,7 +770,7 @@ CHANGES = [
     ),
     Change(
         "a_claimed_run_that_was_never_started_is_handed_out_again",
-        swap("stores/memory/leases.py:MemoryLeases.claim_next", "self._is_live(kept, '')", "kept.leases"),
+        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "self._is_live(kept, '')", "kept.leases"),
     ),
     Change(
         "a_dead_letter_can_be_dropped_and_a_bus_removed",
@@ -919,14 +927,6 @@ CHANGES = [
         swap("stores/rules.py:records_of", "fresh", "reversed(fresh)"),
     ),
     Change(
-        "many_reconcilers_never_start_a_run_twice",
-        swap(
-            "stores/memory/leases.py:MemoryLeases.claim_next",
-            "not self._is_live(kept, '')",
-            "not self._is_live(kept, '') or kept.leases[''].generation < 2",
-        ),
-    ),
-    Change(
         "no_name_has_100_kb_of_hostile_text",
         drop("stores/memory/limits.py:MemoryLimits.set_limit", "texts.check_limit(limit)"),
         arguments={"field": "name of a limit"},
@@ -1004,14 +1004,6 @@ CHANGES = [
         drop("stores/memory/store.py:MemoryStore.prune", "del self._runs[run_id]"),
     ),
     Change(
-        "runs_start_in_order_of_priority_then_age_each_once",
-        swap(
-            "stores/memory/leases.py:MemoryLeases._turn",
-            "(live, self._served.get(tenant, 0), -kept.row.priority, kept.number)",
-            "(live, self._served.get(tenant, 0), kept.number, 0)",
-        ),
-    ),
-    Change(
         "the_lease_of_an_attempt_is_for_the_events_of_that_attempt",
         swap(
             "stores/rules.py:check_fence",
@@ -1033,11 +1025,7 @@ CHANGES = [
     ),
     Change(
         "the_slot_of_a_dead_holder_is_free_and_recovery_needs_one",
-        swap(
-            "stores/memory/leases.py:MemoryLeases.claim_lapsed",
-            "started and (not self._is_live(kept, '')) and (not self._full_limit(kept.scopes))",
-            "started and (not self._is_live(kept, '')) or self._full_limit(kept.scopes)",
-        ),
+        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "self._has_room(kept)", "True"),
     ),
     Change(
         "types_nobody_knows_are_kept",

@@ -23,6 +23,8 @@ GROUP: Final = f"podium-registration.{PREFIX}"
 # It was opened: half-open only follows open, and the status is written every few seconds.
 OPENED: Final = frozenset({"open", "half-open"})
 _TURN_SECONDS: Final = 0.05
+# How much longer Consul may be away until the breaker was seen at work: a busy machine tries it rarely.
+_BREAKER_SECONDS: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class Chaos:
         self._heard: SimpleQueue[Published] = SimpleQueue()
         self._over = threading.Event()
         self._consul_is_away = False
+        # A result says that the breaker was open.
+        self._refused = threading.Event()
         self._introduced = 0
         self.evidence = Evidence()
 
@@ -142,10 +146,15 @@ class Chaos:
     def _turn(self, deliverer: Deliverer) -> None:
         with suppress(Empty):
             while True:
-                self._fleet.hear(self._heard.get_nowait(), now_utc())
+                self._hear(self._heard.get_nowait())
         deliverer.send(self._fleet.due(now_utc()))
         deliverer.pump()
         time.sleep(_TURN_SECONDS)
+
+    def _hear(self, event: Published) -> None:
+        self._fleet.hear(event, now_utc())
+        if event.body.get("consul_error") == "CIRCUIT_OPEN":
+            self._refused.set()
 
     def _is_settled(self, recorder: Recorder) -> bool:
         if not self._fleet.has_played:
@@ -202,9 +211,9 @@ class Chaos:
         self._consul_is_away = True
         self._servers.consul.kill9()
         until = time.monotonic() + self._scale.consul_away
-        while time.monotonic() < until or not self._breakers() & OPENED:
+        while time.monotonic() < until or not self._has_opened():
             self._sleep(1.0)
-            if time.monotonic() > until + 60:
+            if time.monotonic() > until + _BREAKER_SECONDS:
                 break
         self._servers.consul.restart()
         self._consul_is_away = False
@@ -213,6 +222,11 @@ class Chaos:
         # A process that has nothing to do in Consul has nothing to probe with.
         while time.monotonic() < until and ("open" in (found := self._breakers()) or "closed" not in found):
             self._sleep(1.0)
+
+    def _has_opened(self) -> bool:
+        """In what a process shows of itself, and in a result."""
+        self._breakers()
+        return self._refused.is_set() and not OPENED.isdisjoint(self.evidence.breaker)
 
     def _breakers(self) -> set[str]:
         found = self._service.breakers("consul")

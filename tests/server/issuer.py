@@ -3,6 +3,7 @@
 The provider signs logins. Tokens of programs, valid and forged, are signed with a key that a small server publishes.
 """
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -67,22 +68,27 @@ def _wait_for(address: str) -> None:
 
 
 class Issuer:
-    """Publishes metadata and keys. `keys` may be changed while it runs."""
+    """Publishes metadata and keys. `keys` may be changed while it runs, and it may hang or call itself otherwise."""
 
     def __init__(self) -> None:
         self.keys: list[dict[str, Any]] = []
         self.requests: list[str] = []
+        self.is_hanging = threading.Event()
+        self.address_in_metadata: str | None = None
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.requests.append(self.path)
+                while issuer.is_hanging.is_set():
+                    time.sleep(0.05)
                 found = issuer.metadata() if "well-known" in self.path else {"keys": issuer.keys}
                 body = json.dumps(found).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(OSError):
+                    self.wfile.write(body)
 
             def log_message(self, *arguments: Any) -> None:
                 pass
@@ -94,13 +100,14 @@ class Issuer:
 
     def metadata(self) -> dict[str, str]:
         return {
-            "issuer": self.address,
+            "issuer": self.address_in_metadata or self.address,
             "authorization_endpoint": f"{self.address}/authorize",
             "token_endpoint": f"{self.address}/token",
             "jwks_uri": f"{self.address}/keys",
         }
 
     def close(self) -> None:
+        self.is_hanging.clear()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

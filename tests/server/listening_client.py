@@ -17,8 +17,11 @@ class Frame(NamedTuple):
 class Listening:
     """One stream, from its start on."""
 
-    def __init__(self, app: Any, path: str, token: str, last_id: str | None = None) -> None:
-        headers = {"authorization": f"Bearer {token}"}
+    def __init__(
+        self, app: Any, path: str, token: str, last_id: str | None = None, cookie: str | None = None
+    ) -> None:
+        """`cookie`: in the place of the token."""
+        headers = {"cookie": cookie} if cookie is not None else {"authorization": f"Bearer {token}"}
         if last_id is not None:
             headers["last-event-id"] = last_id
         self._scope = scope_of("GET", f"{API}{path}", headers)

@@ -126,6 +126,24 @@ class Site:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """`path`: as it is sent, behind the host. `role`: None sends no token."""
+        asked = self.ask_async(
+            method, path, role=role, tenant=tenant, token=token, json=json, body=body, headers=headers
+        )
+        return self._runner.run(asked)
+
+    async def ask_async(
+        self,
+        method: str,
+        path: str,
+        *,
+        role: str | None = "admin",
+        tenant: str = "acme",
+        token: str | None = None,
+        json: Any = None,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The same, beside other work on the site."""
         sent = dict(headers or {})
         shown = token if token is not None else self.tokens[tenant, role] if role is not None else None
         if shown is not None:
@@ -133,7 +151,7 @@ class Site:
         if json is not None:
             body = msgspec.json.encode(json)
             sent.setdefault("content-type", "application/json")
-        return self._runner.run(call(self.app, method, path, sent, body))
+        return await call(self.app, method, path, sent, body)
 
     def get(self, path: str, **options: Any) -> Answer:
         return self.ask("GET", f"{API}{path}", **options)

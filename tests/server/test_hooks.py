@@ -17,11 +17,18 @@ SECRET = "correct-horse-battery-staple"
 
 
 @pytest.fixture(autouse=True)
-def secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def secret(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    configure(site, "workers: {secrets_from_environment: [acme]}")
     monkeypatch.setenv("DEPLOY_HOOK", SECRET)
     monkeypatch.setenv("SHORT_HOOK", "short")
     yield
     hook_routes._RATES._minutes.clear()
+
+
+def configure(site: Site, text: str) -> None:
+    file = site.folder / "config.yaml"
+    file.write_text(text)
+    file.chmod(0o600)
 
 
 def add(site: Site, name: str, **fields: Any) -> Answer:
@@ -97,6 +104,31 @@ def test_whoever_cannot_sign_gets_one_and_the_same_answer(site: Site) -> None:
     assert runs(site) == before
 
 
+@pytest.mark.parametrize(
+    ("configured", "named", "status"),
+    [
+        ("secrets: {OURS: {source: 'file:ours', tenants: [acme]}}", "OURS", 201),
+        ("secrets: {OURS: {source: 'file:ours', tenants: [other]}}", "OURS", 401),
+        # The environment belongs to the tenant `default`, or to those that are listed.
+        ("{}", "DEPLOY_HOOK", 401),
+        ("workers: {secrets_from_environment: [other]}", "DEPLOY_HOOK", 401),
+        ("workers: {secrets_from_environment: [acme]}", "DEPLOY_HOOK", 201),
+        # What belongs to Podium belongs to no tenant.
+        ("workers: {secrets_from_environment: [acme]}", "PODIUM_PLANTED", 401),
+    ],
+)
+def test_only_a_secret_of_its_own_tenant_opens_a_hook(
+    site: Site, monkeypatch: pytest.MonkeyPatch, configured: str, named: str, status: int
+) -> None:
+    monkeypatch.setenv("PODIUM_PLANTED", SECRET)
+    (site.folder / "ours").write_text(SECRET)
+    (site.folder / "ours").chmod(0o600)
+    name = f"scoped-{uuid4().hex[:8]}"
+    assert add(site, name, secret=named).status == 201
+    configure(site, configured)
+    assert send(site, name).status == status
+
+
 def test_a_body_that_was_changed_on_its_way_is_refused(site: Site) -> None:
     assert add(site, "sealed").status == 201
     at = str(int(time.time()))
@@ -113,6 +145,16 @@ def test_a_delivery_is_accepted_once(site: Site) -> None:
         again = send(site, "once", body, delivery="same")
         assert (again.status, again.code) == (409, "HOOK_REPLAYED")
     assert runs(site) == before
+
+
+def test_a_delivery_that_is_repeated_does_not_use_up_the_rate(site: Site) -> None:
+    assert add(site, "overheard", rate=3).status == 201
+    assert send(site, "overheard", delivery="heard").status == 201
+    for _ in range(10):
+        assert send(site, "overheard", delivery="heard").code == "HOOK_REPLAYED"
+    assert [send(site, "overheard").status for _ in range(2)] == [201] * 2
+    send(site, "overheard")
+    assert send(site, "overheard", delivery="heard").code == "HOOK_REPLAYED"
 
 
 def test_the_body_has_to_match_the_schema_and_the_inputs(site: Site) -> None:

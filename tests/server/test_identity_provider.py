@@ -1,11 +1,13 @@
 """Logins and tokens of an identity provider: verified by its keys and pinned algorithms, and worth what groups are."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -14,6 +16,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
+from podium.access.oidc import GroupRules, OidcRules
+from podium.access.roles import Role
+from podium.server.oidc import Attempt, Provider
+from podium.testing.clock import VirtualClock
 from tests.server.browser import HOST, Browser
 from tests.server.issuer import Issuer, provider
 from tests.server.site import API, Site
@@ -244,6 +250,62 @@ def test_a_new_key_is_fetched_and_inventing_keys_does_not_ask_the_issuer_each_ti
         assert site.ask("GET", ME, token=token).status == 401
     assert len(issuer.requests) == asked
     assert site.ask("GET", ME, token=signed(issuer)).status == 200
+
+
+def clock_of_today() -> VirtualClock:
+    made = VirtualClock()
+    made.jump((datetime.now(UTC) - made.now()).total_seconds())
+    return made
+
+
+def test_known_keys_are_used_while_others_look_for_keys_at_an_issuer_that_hangs(issuer: Issuer) -> None:
+    """Everyone can invent a key: that must not stop those who have a real one."""
+
+    async def work() -> None:
+        clock = clock_of_today()
+        groups = {"ops": GroupRules("acme", frozenset({Role.OPERATOR}))}
+        rules = OidcRules(issuer=issuer.address, client_id="podium", audience="podium-api", groups=groups)
+        asked = Provider(rules, clock)
+        assert await asked.login_of(signed(issuer)) is not None
+        clock.move(60)
+        issuer.is_hanging.set()
+        strangers = [asyncio.create_task(asked.login_of(f"e30.e30.{number}")) for number in range(5)]
+        await asyncio.sleep(0.1)
+        since = time.monotonic()
+        assert await asked.login_of(signed(issuer)) is not None
+        assert time.monotonic() - since < 1
+        assert await asyncio.gather(*strangers) == [None] * 5
+        # The first one has waited; for a while no other asks again.
+        assert time.monotonic() - since < 9
+        issuer.is_hanging.clear()
+        clock.move(60)
+        assert await asked.login_of(signed(issuer)) is not None
+
+    asyncio.run(work())
+
+
+def test_an_issuer_that_fails_is_not_asked_by_everyone_who_wants_to_log_in(
+    site: Site, issuer: Issuer
+) -> None:
+    configure(site, issuer.address)
+    issuer.address_in_metadata = "http://127.0.0.1:1"
+    pages = [Browser(site).get("/login?with=provider").status for _ in range(20)]
+    assert (set(pages), len(issuer.requests)) == ({503}, 1)
+
+
+def test_a_login_whose_nonce_is_not_ascii_is_refused(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        rules = OidcRules(issuer=issuer.address, client_id="podium", audience="podium", groups={})
+        asked = Provider(rules, clock_of_today())
+        token = signed(issuer, aud="podium", nonce="ü")
+
+        async def exchanged(_code: str, _attempt: Attempt) -> str:
+            return token
+
+        monkeypatch.setattr(asked, "_exchange", exchanged)
+        assert await asked.finish(Attempt("s", "é", "v"), "s", "code") is None
+
+    asyncio.run(work())
 
 
 def test_without_an_identity_provider_no_signed_token_is_accepted(site: Site, issuer: Issuer) -> None:

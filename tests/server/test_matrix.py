@@ -14,8 +14,9 @@ from litestar.routes import HTTPRoute
 from podium.access.roles import Role
 from podium.server.app import make_routes
 from podium.server.declaring import handlers_of
-from podium.server.serving import stream_service
-from tests.server.site import FLOW, WAITS, Site
+from podium.server.serving import authenticated_app, stream_service
+from tests.server.listening_client import Listening
+from tests.server.site import FLOW, PLENTY, WAITS, Site
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 ALL: Final = frozenset(role.value for role in Role)
@@ -108,6 +109,13 @@ TABLE: Final = {
         frozenset({"admin"}), ok=201, body={"name": "NEW", "plan": "HASH", "secret": "NO_SUCH_SECRET"}
     ),
     "DELETE /api/v1/hooks/{name}": Row(frozenset({"admin"}), ok=204, missing="HOOK_NOT_FOUND"),
+    "GET /api/v1/webhooks": Row(ALL),
+    "POST /api/v1/webhooks": Row(
+        frozenset({"admin"}),
+        ok=201,
+        body={"name": "NEW", "url": "https://chat.example.com/podium", "secret": "NO_SUCH_SECRET"},
+    ),
+    "DELETE /api/v1/webhooks/{name}": Row(frozenset({"admin"}), ok=204, missing="WEBHOOK_NOT_FOUND"),
     "GET /api/v1/me": Row(ALL),
     "DELETE /api/v1/me/session": Row(ALL, ok=204),
     "GET /api/v1/tokens": Row(OWNERS),
@@ -135,6 +143,8 @@ GONE: Final = {
     "DELETE /api/v1/schedules/{schedule_id}",
     "DELETE /api/v1/hooks/{name}",
     "POST /api/v1/hooks",
+    "DELETE /api/v1/webhooks/{name}",
+    "POST /api/v1/webhooks",
     "PUT /api/v1/schedules/{schedule_id}",
     "POST /api/v1/schedules/{schedule_id}/pause",
     "POST /api/v1/schedules/{schedule_id}/resume",
@@ -176,7 +186,7 @@ def routes(site: Site) -> Iterator[tuple[str, str]]:
         yield method, path
 
 
-def filled(path: str, objects: Objects) -> str:
+def filled(method: str, path: str, objects: Objects) -> str:
     """With ids of these objects."""
     values = {
         "{plan_id}": objects.plan["planId"],
@@ -195,11 +205,15 @@ def filled(path: str, objects: Objects) -> str:
     for name, value in values.items():
         path = path.replace(name, value)
     queries = {
-        "/logs/search": "text=x",
-        "/stream": f"run={objects.run_id}@0",
-        "/limits": "kind=plan&name=none",
+        "GET /logs/search": "text=x",
+        "GET /stream": f"run={objects.run_id}@0",
+        "DELETE /limits": "kind=plan&name=none",
     }
-    return path + next((f"?{query}" for end, query in queries.items() if path.endswith(end)), "")
+    for place, query in queries.items():
+        asked, end = place.split(" ")
+        if method == asked and path.endswith(end):
+            return f"{path}?{query}"
+    return path
 
 
 def sent(row: Row, plan: Any) -> Any:
@@ -221,7 +235,7 @@ def test_only_the_roles_of_the_table_may(site: Site, objects: dict[str, Objects]
         body = sent(row, ours.plan)
         if body is not None and "signalId" in body:
             body = {**body, "signalId": str(uuid4()), "signalType": "PAUSE"}
-        answer = site.ask(method, filled(path, ours), role=role, json=body)
+        answer = site.ask(method, filled(method, path, ours), role=role, json=body)
         if role not in row.roles:
             assert (answer.status, answer.code) == (403, "AUTHZ_DENIED"), (name, role, answer)
             continue
@@ -239,6 +253,43 @@ def test_only_the_roles_of_the_table_may(site: Site, objects: dict[str, Objects]
             assert name in NOT_THERE or name in GONE or "/runs/{run_id}/" in name, (name, role, answer)
 
 
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_a_query_parameter_that_a_route_does_not_have_is_refused(
+    site: Site, objects: dict[str, Objects], name: str
+) -> None:
+    method, path = name.split(" ")
+    role = min(TABLE[name].roles)
+    asked = filled(method, path, objects["acme"])
+    more = "&" if "?" in asked else "?"
+    answer = site.ask(method, f"{asked}{more}statuss=FAILED", role=role)
+    assert (answer.status, answer.code) == (400, "REQUEST_INVALID"), answer
+    assert answer.json["location"] == "query.statuss"
+    known = {query.partition("=")[0] for query in asked.partition("?")[2].split("&") if query}
+    valid = answer.json["valid"].removeprefix("parameters: ")
+    assert known <= set(valid.split(", ")), answer
+
+
+@pytest.mark.parametrize("topic", ["run={}@0", "log={}/Ask/1/out@0"])
+@pytest.mark.parametrize("role", sorted(ALL))
+def test_every_role_may_open_a_stream_of_its_own_tenant_and_of_no_other(
+    site: Site, objects: dict[str, Objects], role: str, topic: str
+) -> None:
+    async def answered(run_id: str) -> tuple[int, bytes]:
+        streams = stream_service(site.parts)
+        app: Any = authenticated_app(site.parts, streams, limits=lambda: PLENTY)
+        stream = Listening(app, f"/stream?{topic.format(run_id)}", site.tokens["acme", role])
+        await stream.until(lambda: stream.frames or stream.is_complete)
+        await streams.close()
+        await stream.task
+        return stream.status, stream.text
+
+    assert site.run(answered(objects["acme"].run_id))[0] == 200
+    nowhere = str(uuid4())
+    theirs, missing = [site.run(answered(one)) for one in (objects["other"].run_id, nowhere)]
+    assert theirs[0] == missing[0] == 404
+    assert len(theirs[1]) - len(objects["other"].run_id) == len(missing[1]) - len(nowhere)
+
+
 @pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.missing])
 def test_an_object_of_another_tenant_is_one_that_does_not_exist(
     site: Site, objects: dict[str, Objects], name: str
@@ -253,8 +304,8 @@ def test_an_object_of_another_tenant_is_one_that_does_not_exist(
     before = site.get(f"/runs/{theirs.run_id}", tenant="other").body
     for role in sorted(ALL):
         body = sent(row, theirs.plan if "{plan_id}" in path else objects["acme"].plan)
-        found = site.ask(method, filled(path, theirs), role=role, json=body)
-        missing = site.ask(method, filled(path, nowhere), role=role, json=body)
+        found = site.ask(method, filled(method, path, theirs), role=role, json=body)
+        missing = site.ask(method, filled(method, path, nowhere), role=role, json=body)
         expected = (404, row.missing) if role in row.roles else (403, "AUTHZ_DENIED")
         if "/signals" in path:
             expected = (404, row.missing)
@@ -278,7 +329,7 @@ def test_without_a_valid_token_every_route_answers_the_same(
     site: Site, objects: dict[str, Objects], expired: str, name: str
 ) -> None:
     method, path = name.split(" ")
-    path = filled(path, objects["acme"])
+    path = filled(method, path, objects["acme"])
     valid = site.tokens["acme", "admin"]
     answers = [
         site.ask(method, path, role=None),
@@ -302,7 +353,7 @@ def test_methods_that_are_not_routed_are_refused_with_those_that_are(
     app = make_routes(site.parts, stream_service(site.parts))
     for route in app.routes:
         assert isinstance(route, HTTPRoute)
-        path = filled(route.path_format, objects["acme"])
+        path = filled("", route.path_format, objects["acme"])
         routed = set(route.route_handler_map) - {"OPTIONS"}
         for method in METHODS:
             if method in routed:

@@ -31,6 +31,11 @@ def numbers(text: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
+def test_metrics_say_their_charset_once(site: Site) -> None:
+    answer = site.get("/metrics", role="viewer")
+    assert answer.headers["content-type"] == "text/plain; version=1.0.0; charset=utf-8"
+
+
 def test_a_tenant_sees_its_runs_by_status_and_how_long_the_first_one_waits(site: Site) -> None:
     def by_status(*states: str) -> float:
         found = scrape(site)
@@ -159,7 +164,7 @@ def test_writes_to_the_store_and_a_late_event_loop_are_timed(site: Site) -> None
 def test_the_worker_of_podium_up_shows_its_metrics_at_an_address_of_its_own(tmp_path: Path) -> None:
     up = Up(tmp_path, "--metrics", "0")
     try:
-        address = up.line("metrics at ").split()[-1]
+        address = until(lambda: re.search(r"metrics at (http://[^\s\"]+)", up.output()), up.output)[1]
         status, plan = up.ask("POST", "/api/v1/plans", {"workflow": FLOW})
         assert status == 201, plan
         assert up.ask("POST", "/api/v1/runs", {"plan": plan["sha256"]})[0] == 201

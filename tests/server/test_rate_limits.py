@@ -8,6 +8,7 @@ from podium.access.actors import Actor, Method
 from podium.access.grants import Grant
 from podium.access.rate_limits import RateLimits
 from podium.access.roles import Role
+from podium.access.sessions import TokenCredential
 from podium.server.rate_limiting import RateLimited, RateLimiter
 from podium.server.serving import authenticated_app
 from podium.testing.clock import VirtualClock
@@ -22,7 +23,7 @@ def grant(credential: str = "t1", tenant_id: str = "acme") -> Grant:
         actor=Actor("ann", Method.TOKEN),
         tenant_id=tenant_id,
         roles=frozenset({Role.VIEWER}),
-        credential=credential,
+        credential=TokenCredential(credential),
     )
 
 

@@ -19,6 +19,7 @@ from podium.testing.store_promises import hostile_text
 from tests.server.site import FLOW, Answer, Site, call
 
 JSON = {"content-type": "application/json"}
+SIGNAL = {"signalId": "6f9619ff-8b86-4011-b42d-00c04fc964ff", "signalType": "CANCEL"}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,27 @@ def test_a_body_that_means_nothing_or_two_things_is_refused(
     assert _listed(site) == before
 
 
+@pytest.mark.parametrize(
+    ("path", "location", "valid"),
+    [
+        ("/runs?statuss=FAILED", "query.statuss", "parameters: cursor, details, filter, "),
+        ("/runs?status=FAILED&Status=FAILED", "query.Status", "parameters: cursor, details, filter, "),
+        ("/plans?%0Alimit=5", "query.\\nlimit", "parameters: cursor, limit"),
+        ("/me?verbose", "query.verbose", "no parameters"),
+        ("/readyz?=", "query.", "no parameters"),
+        ("/runs?" + "x" * 500 + "=1", "query." + "x" * 57 + "...", "parameters: "),
+    ],
+    ids=lambda value: value[:40],
+)
+def test_a_query_parameter_that_is_not_known_is_refused(
+    site: Site, path: str, location: str, valid: str
+) -> None:
+    answer = site.get(path)
+    assert (answer.status, answer.code, answer.json["location"]) == (400, "REQUEST_INVALID", location), answer
+    assert answer.json["valid"].startswith(valid), answer
+    assert site.ask("GET", "/healthz?probe=1").status == 200
+
+
 def _listed(site: Site) -> list[str]:
     return [one["runId"] for one in site.get("/runs").json["runs"]]
 
@@ -96,6 +118,22 @@ def test_an_id_that_is_none_is_refused_before_anything_is_looked_up(site: Site, 
     answer = site.get(path.format(name))
     assert (answer.status, answer.code) == (400, "INVALID_ID"), answer
     assert site.get(path.format(name), role=None).status == 401
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/tokens/{}", "/schedules/{}", "/hooks/{}", "/webhooks/{}", "/runs/{}", "/workers/{}/drain"),
+        *("/tenants/{}/close", "/schedules/{}/pause", "/runs/{}/signals", "/runs/{}/resume"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a|b", "a%7Cb", "a%2F..%2Fb", "a%00", "%2e%2e"])
+def test_an_id_that_is_none_is_refused_before_anything_is_changed(site: Site, path: str, name: str) -> None:
+    method = "DELETE" if path.endswith("{}") else "POST"
+    role = "owner" if path.startswith(("/tokens", "/tenants", "/workers")) else "admin"
+    body = {"signals": SIGNAL, "pause": {"reason": "no"}}.get(path.rpartition("/")[2])
+    answer = site.ask(method, f"/api/v1{path.format(name)}", role=role, json=body)
+    assert (answer.status, answer.code) == (400, "INVALID_ID"), answer
 
 
 @pytest.mark.parametrize(
@@ -166,17 +204,28 @@ PIECES = st.sampled_from(
 PUBLIC = {"/healthz", "/login", "/login/callback"}
 
 
-@settings(max_examples=2000)
+# Many at the same time: each is answered after ten milliseconds, so that the time says nothing about the cause.
+TOGETHER = 50
+
+
+@settings(max_examples=10_000 // TOGETHER, deadline=None)
 @given(
-    pieces=st.lists(PIECES | st.text(max_size=8), max_size=6),
+    paths=st.lists(
+        st.lists(PIECES | st.text(max_size=8), max_size=6).map(lambda pieces: "/" + "/".join(pieces)),
+        min_size=TOGETHER,
+        max_size=TOGETHER,
+    ),
     method=st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "get", "X"]),
 )
-def test_without_a_token_every_generated_path_answers_401(site: Site, pieces: list[str], method: str) -> None:
-    path = "/" + "/".join(pieces)
-    if path.partition("?")[0] in PUBLIC or "/deliveries" in path:
-        return
-    answer = site.ask(method, path, role=None)
-    assert answer.status == 401, (method, path, answer)
+def test_without_a_token_every_generated_path_answers_401(site: Site, paths: list[str], method: str) -> None:
+    asked = [one for one in paths if one.partition("?")[0] not in PUBLIC and "/deliveries" not in one]
+
+    async def ask_all() -> list[int]:
+        answers = await asyncio.gather(*(site.ask_async(method, path, role=None) for path in asked))
+        return [answer.status for answer in answers]
+
+    statuses = site.run(ask_all())
+    assert {path for path, status in zip(asked, statuses, strict=True) if status != 401} == set()
 
 
 @settings(max_examples=500)
@@ -287,6 +336,20 @@ def test_a_store_that_is_away_is_503_with_a_time_to_try_again(
     monkeypatch.setattr("podium.server.view_routes.show_run", away)
     answer = site.get("/runs/anything")
     assert (answer.status, answer.code) == (503, "STORE_UNAVAILABLE")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_store_that_refuses_this_version_is_503_because_a_newer_server_can_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from podium.errors import StoreVersion
+
+    def refused(*_arguments: object, **_options: object) -> None:
+        raise StoreVersion("the store has schema 99 and this Podium knows 21")
+
+    monkeypatch.setattr("podium.server.view_routes.show_run", refused)
+    answer = site.get("/runs/anything")
+    assert (answer.status, answer.code) == (503, "STORE_VERSION")
     assert int(answer.headers["retry-after"]) > 0
 
 

@@ -2,6 +2,9 @@
 
 from uuid import uuid4
 
+import pytest
+
+from podium.log.tracing import step_span
 from tests.server.site import FAILS, FLOW, WAITS, Site
 
 
@@ -197,3 +200,37 @@ def test_a_run_waits_for_an_approval_until_its_published_plan_is_approved_once(s
     assert site.get(f"/runs/{waits}", role="viewer").json["run"]["status"] == "PENDING"
     changed = site.start(ASKS_FIRST.replace("done", "something else"))
     assert site.get(f"/runs/{changed}", role="viewer").json["run"]["needsApproval"]
+
+
+@pytest.mark.parametrize(
+    ("given", "trace"),
+    [
+        (f"00-{'ab' * 16}-{'cd' * 8}-01", "ab" * 16),
+        ("00-nonsense", None),
+        (f"00-{'0' * 32}-{'cd' * 8}-01", None),
+    ],
+)
+def test_the_trace_of_a_caller_reaches_the_programs_that_steps_start(
+    site: Site, given: str, trace: str | None
+) -> None:
+    plan = site.publish(
+        "version: 2.0\nname: traced\nsteps:\n  - {name: a, shell: 'echo \"(${TRACEPARENT:-none})\"'}\n"
+    )
+    body = {"plan": plan["sha256"]}
+    headers = {"traceparent": given, "idempotency-key": f"traced-{given}"}
+    started = site.post("/runs", body, role="operator", headers=headers)
+    assert started.status == 201, started
+    run_id = started.json["runId"]
+    assert site.finish(run_id) == "COMPLETED"
+    printed = site.get(f"/runs/{run_id}/logs/a/1/out", role="viewer").body.decode().strip()
+    if trace is None:
+        assert printed == "(none)"
+    else:
+        version, trace_id, span, flags = printed.strip("()").split("-")
+        assert (version, trace_id, flags) == ("00", trace, "01")
+        assert span == step_span(run_id, "a", 1)
+    # What carries the request is no part of what is asked for.
+    again = site.post(
+        "/runs", body, role="operator", headers={**headers, "traceparent": f"00-{'12' * 16}-{'cd' * 8}-01"}
+    )
+    assert (again.status, again.json["runId"]) == (200, run_id)

@@ -13,6 +13,7 @@ from podium.log.times import timestamp
 from podium.operations.sessions import first_login
 from podium.server.serving import authenticated_app
 from podium.testing.clock import VirtualClock
+from tests.logged import logged
 from tests.server.browser import Browser
 from tests.server.site import API, TENANTS, Site
 
@@ -217,20 +218,21 @@ def test_no_secret_of_a_request_is_logged_or_answered(
     code = site.run(first_login(site.store, site.parts.clock))
     token = site.token("acme", Role.OWNER)
     browser = Browser(site)
-    pages = [browser.log_in(code=code), browser.get(f"/login?code={code}x")]
-    cookie = browser.cookies["podium"]
-    answers = [
-        site.get("/me", token=token),
-        site.get("/runs/missing", token=token),
-        site.get(f"/me?token={token}", role=None),
-        site.post("/tokens", {"name": "a b", "roles": ["viewer"]}, token=token),
-        browser.get(ME),
-        browser.ask("POST", f"{API}/tokens", json=NEW_TOKEN),
-        Browser(site).log_in(token=token[:-1]),
-    ]
+    with logged() as log:
+        pages = [browser.log_in(code=code), browser.get(f"/login?code={code}x")]
+        cookie = browser.cookies["podium"]
+        answers = [
+            site.get("/me", token=token),
+            site.get("/runs/missing", token=token),
+            site.get(f"/me?token={token}", role=None),
+            site.post("/tokens", {"name": "a b", "roles": ["viewer"]}, token=token),
+            browser.get(ME),
+            browser.ask("POST", f"{API}/tokens", json=NEW_TOKEN),
+            Browser(site).log_in(token=token[:-1]),
+        ]
     secrets = (token, token.rpartition("_")[2], code, cookie)
-    shown = caplog.text + "".join(one.body.decode() for one in (*answers, pages[0]))
+    shown = caplog.text + "".join(log.json) + "".join(one.body.decode() for one in (*answers, pages[0]))
     assert not [one for one in secrets if one in shown]
-    assert "/api/v1/me" in caplog.text
+    assert "/api/v1/me" in [line["route"] for line in log.of("request")]
     records = site.run(site.store.read_audit("acme")) + site.run(site.store.read_audit("default"))
     assert not [one for one in secrets for record in records if one.encode() in record.content]

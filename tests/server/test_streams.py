@@ -9,6 +9,7 @@ import pytest
 from podium.access.roles import Role
 from podium.access.stored_tokens import token_id_of
 from podium.log.ids import RunId
+from podium.operations.sessions import end_session, log_in_with_token
 from podium.operations.tokens import remove_token
 from podium.server.serving import authenticated_app, stream_service
 from podium.testing.events import event, new_run
@@ -26,8 +27,10 @@ class World:
         self.token = site.tokens["acme", "viewer"]
         self.opened: list[Listening] = []
 
-    async def listen(self, path: str, *, token: str | None = None, last_id: str | None = None) -> Listening:
-        listening = Listening(self.app, path, token or self.token, last_id)
+    async def listen(
+        self, path: str, *, token: str | None = None, last_id: str | None = None, cookie: str | None = None
+    ) -> Listening:
+        listening = Listening(self.app, path, token or self.token, last_id, cookie)
         self.opened.append(listening)
         await listening.until(lambda: listening.frames or listening.is_complete)
         return listening
@@ -40,6 +43,17 @@ class World:
         """Events that need no lease."""
         writes = [event(run_id, "AlertRaised", subject=name, text="x" * size) for name in names]
         await self.site.store.append(RunId(run_id), writes)
+
+    def write(self, run_id: str, file: str, content: bytes) -> None:
+        """Of a step that runs on this host."""
+        folder = self.site.folder / "runs" / run_id / "logs/steps"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / file).open("ab") as opened:
+            opened.write(content)
+
+    def logged(self, stream: Listening, name: str) -> str:
+        frames = [frame.data.get("logs", {}) for frame in stream.frames if frame.data is not None]
+        return "".join(logs[name]["text"] for logs in frames if name in logs)
 
 
 @pytest.fixture
@@ -183,6 +197,22 @@ def test_the_removal_of_its_token_ends_a_stream_and_no_other(play: Play) -> None
     play(scenario)
 
 
+def test_logging_out_ends_the_streams_of_the_session_and_no_other(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        token = await world.site._token("acme", Role.VIEWER)
+        store, clock = world.site.store, world.site.parts.clock
+        sessions = [await log_in_with_token(store, clock, None, token) for _ in range(2)]
+        first, second = [
+            await world.listen("/stream?runs=", cookie=f"podium={one.secret}") for one in sessions if one
+        ]
+        assert sessions[0] is not None
+        await end_session(store, sessions[0].secret)
+        assert (await first.ended()).data == {"code": "TOKEN_INVALID"}
+        assert not second.is_complete
+
+    play(scenario)
+
+
 def test_the_removal_of_its_run_ends_a_stream(play: Play) -> None:
     async def scenario(world: World) -> None:
         await world.create("gone-a")
@@ -198,10 +228,68 @@ def test_the_removal_of_its_run_ends_a_stream(play: Play) -> None:
     play(scenario)
 
 
+def test_a_log_is_sent_while_it_is_written(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("log-a")
+        world.write("log-a", "Build.1.out", b"one\n")
+        path = "/stream?log=log-a/Build/1/out@0"
+        stream = await world.listen(path)
+        await stream.until(lambda: world.logged(stream, "log-a/Build/1/out") == "one\n")
+        world.write("log-a", "Build.1.out", "zwei \u00e4".encode()[:-1])
+        await stream.until(lambda: world.logged(stream, "log-a/Build/1/out") == "one\nzwei ")
+        await stream.leave()
+        world.write("log-a", "Build.1.out", "\u00e4".encode()[-1:] + b"\n")
+        again = await world.listen(path, last_id=stream.last_id)
+        await again.until(lambda: world.logged(again, "log-a/Build/1/out") == "\u00e4\n")
+
+    play(scenario)
+
+
+def test_a_log_that_is_not_there_yet_is_waited_for_and_one_of_now_starts_at_its_end(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("log-b")
+        world.write("log-b", "Group~Old.1.err", b"before\n")
+        stream = await world.listen("/stream?log=log-b/Later/2/out&log=log-b/Group/Old/1/err")
+        world.write("log-b", "Later.2.out", b"x" * 100_000)
+        world.write("log-b", "Group~Old.1.err", b"now\n")
+        await stream.until(lambda: world.logged(stream, "log-b/Later/2/out") == "x" * 100_000)
+        await stream.until(lambda: world.logged(stream, "log-b/Group/Old/1/err") == "now\n")
+
+    play(scenario)
+
+
+def test_a_log_that_is_written_from_its_start_is_sent_from_its_start(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("log-c")
+        world.write("log-c", "Build.1.out", b"a long first try\n")
+        stream = await world.listen("/stream?log=log-c/Build/1/out@0")
+        await stream.until(lambda: world.logged(stream, "log-c/Build/1/out") != "")
+        (world.site.folder / "runs/log-c/logs/steps/Build.1.out").write_bytes(b"again\n")
+        await stream.until(lambda: world.logged(stream, "log-c/Build/1/out").endswith("again\n"))
+        last = [frame.data["logs"] for frame in stream.frames if frame.data is not None][-1]
+        assert last == {"log-c/Build/1/out": {"start": 0, "end": 6, "text": "again\n"}}
+
+    play(scenario)
+
+
+def test_the_removal_of_its_run_ends_the_stream_of_a_log(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("log-d")
+        lease = await world.site.store.claim(RunId("log-d"), owner="o", ttl=None)
+        assert lease is not None
+        await world.site.store.append(RunId("log-d"), [event("log-d", "RunCancelled")], fence=lease.fence)
+        stream = await world.listen("/stream?log=log-d/Build/1/out")
+        await world.site.store.prune(RunId("log-d"))
+        assert (await stream.ended()).data == {"code": "RUN_NOT_FOUND", "runId": "log-d"}
+
+    play(scenario)
+
+
 def test_nothing_is_left_of_clients_that_have_gone(play: Play) -> None:
     async def scenario(world: World) -> None:
         await world.create("left-a")
-        streams = [await world.listen("/stream?runs=&run=left-a@0") for _ in range(5)]
+        path = "/stream?runs=&run=left-a@0&log=left-a/Build/1/out"
+        streams = [await world.listen(path) for _ in range(5)]
         assert world.streams.count == 5
         for stream in streams:
             await stream.leave()
@@ -214,6 +302,8 @@ def test_nothing_is_left_of_clients_that_have_gone(play: Play) -> None:
             {},
             None,
         )
+        logs = world.streams.logs
+        assert (logs._watchers, logs._runs, logs._sizes, logs._pieces, logs._task) == ({}, {}, {}, {}, None)
         await world.note("left-a", "x")
         again = await world.listen("/stream?run=left-a@0")
         await again.until(lambda: again.events("left-a") == [1, 2])
@@ -228,6 +318,14 @@ def test_nothing_is_left_of_clients_that_have_gone(play: Play) -> None:
         ("/stream?run=missing@0", {}, 404, "RUN_NOT_FOUND"),
         ("/stream?run=theirs@0", {}, 404, "RUN_NOT_FOUND"),
         ("/stream?run=a%20b", {}, 400, "INVALID_ID"),
+        ("/stream?log=missing/Build/1/out", {}, 404, "RUN_NOT_FOUND"),
+        ("/stream?log=theirs/Build/1/out@0", {}, 404, "RUN_NOT_FOUND"),
+        ("/stream?log=theirs/Build/1/other", {}, 400, "INVALID_ID"),
+        ("/stream?log=theirs/1/out", {}, 400, "INVALID_ID"),
+        ("/stream?log=theirs", {}, 400, "INVALID_ID"),
+        ("/stream?log=..%2Ftheirs/Build/1/out", {}, 400, "INVALID_ID"),
+        ("/stream?log=theirs/a%00b/1/out", {}, 400, "INVALID_ID"),
+        ("/stream?" + "&".join(f"log=r/S/{number}/out" for number in range(11)), {}, 400, "INVALID_ID"),
         ("/stream?runs=stat%3DX", {}, 400, "INVALID_FILTER"),
         ("/stream?runs=needs%3Dperson", {}, 400, "INVALID_FILTER"),
         ("/stream?runs=", {"last-event-id": "x"}, 400, "INVALID_ID"),

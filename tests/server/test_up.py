@@ -115,6 +115,23 @@ def test_a_token_publishes_and_starts_over_a_socket_and_the_worker_carries_it_ou
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
+def test_a_second_signal_stops_running_steps_and_leaves_no_process_behind(up: Up) -> None:
+    (up.folder / "sleeps.yaml").write_text(
+        "version: 2.0\nname: sleeps\nsteps:\n  - name: a\n    shell: echo $$ > pid; sleep 600; true\n"
+    )
+    done = [sys.executable, "-m", "podium", "run", "sleeps.yaml", "--pool", "default", "--no-wait"]
+    subprocess.run(done, cwd=up.folder, env=up.environment, capture_output=True, check=False, timeout=WAIT)
+    pid = up.folder / "pid"
+    step = int(until(lambda: (pid.read_text() or None) if pid.exists() else None, up.output))
+    up.process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        up.process.wait(2)
+    assert Path(f"/proc/{step}").exists()
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(WAIT) == 0
+    assert not Path(f"/proc/{step}").exists()
+
+
 def test_a_process_that_is_killed_is_started_again(tmp_path: Path) -> None:
     up = Up(tmp_path, "--no-worker")
     try:
@@ -123,10 +140,8 @@ def test_a_process_that_is_killed_is_started_again(tmp_path: Path) -> None:
         until(lambda: "started again" in up.output() or None, up.output)
         until(lambda: up.output().count("ready: ") == 2 or None, up.output)
         up.port = int(up.line("ready: http://").rpartition(":")[2])
-        assert up.ask("GET", "/api/v1/runs") == (
-            200,
-            {"runs": [], "cursor": None, "summaries": {}, "stale": False},
-        )
+        status, page = up.ask("GET", "/api/v1/runs")
+        assert (status, page["runs"], page["cursor"]) == (200, [], None)
         (second,) = up.children()
         assert second != server
     finally:

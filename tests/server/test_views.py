@@ -67,7 +67,7 @@ def test_a_report_comes_as_json_markdown_html_and_as_the_command_line_prints_it(
     assert "sandbox" in page.headers["content-security-policy"]
     text = site.get(f"/runs/{done}/report", headers={"accept": "text/plain"})
     assert text.headers["content-type"] == "text/plain; charset=utf-8"
-    assert text.body == markdown.body
+    assert text.body == markdown.body + b"\n"
 
 
 def test_two_runs_are_compared(site: Site, done: str) -> None:

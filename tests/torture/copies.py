@@ -21,7 +21,7 @@ from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.operations.rebuilding import rebuild_store
 from podium.operations.signals import send_signal
-from podium.operations.transfer import export_run, import_run
+from podium.operations.transfer import export_run, read_export, store_export
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import LEFT, RunRequest
 from podium.ports.store import Store
@@ -92,7 +92,7 @@ class Original:
             assert [(one.events, one.notes) for one in rebuilt] == [(events, ())], rebuilt
             return store
         store = await SqliteStore.open(there / "runs" / "podium.db")
-        await import_run(store, self._cut(events))
+        await store_export(store, read_export(self._cut(events)))
         if way == "export":
             return store
         await store.claim(R, owner="a driver of the original", ttl=_LONG)

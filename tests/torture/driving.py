@@ -442,9 +442,9 @@ class Torture:
     def _crash(self) -> None:
         """The process dies; another one takes over, from a checkpoint or from the log."""
         if self.random.random() < 0.7:
-            saved = msgspec.json.encode(self.machine.checkpoint(_SHA))
-            machine = Machine.restore(self.plan, msgspec.json.decode(saved), _SHA)
-            assert msgspec.json.encode(machine.checkpoint(_SHA)) == saved, "restored to something else"
+            saved = self.machine.checkpoint(_SHA)
+            machine = Machine.restore(self.plan, saved, _SHA)
+            assert machine.checkpoint(_SHA) == saved, "restored to something else"
         else:
             machine = Machine(self.plan)
             for record in self.log:
@@ -517,7 +517,7 @@ def _sorted(commands: list[Command]) -> list[Command]:
 
 
 def _state(machine: Machine) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(machine.checkpoint(_SHA)))
+    return msgspec.json.decode(machine.checkpoint(_SHA))
 
 
 def unended(log: list[EventRecord]) -> list[tuple[str, int]]:

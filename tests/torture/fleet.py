@@ -193,7 +193,7 @@ def main() -> int:
             from services import postgres
 
             with postgres.start() as server:
-                problems = asyncio.run(torture(server.conninfo, folder, settings))
+                problems = asyncio.run(torture(server.url, folder, settings))
     for one in problems[:20]:
         print(one)
     return 1 if problems else 0

@@ -187,7 +187,7 @@ class Following(Torture):
                 self.stops[one] += 1
                 self.stop_codes.setdefault((one.path, one.attempt), set()).add(one.code)
         if self.random.random() < 0.1:
-            self.saved.append((record.run_seq, msgspec.json.encode(self.machine.checkpoint(_SHA))))
+            self.saved.append((record.run_seq, self.machine.checkpoint(_SHA)))
 
     def append(
         self,
@@ -537,7 +537,7 @@ class Following(Torture):
             return Machine(self.plan, self.machine.program)
         self.done["from a checkpoint"] += 1
         _, saved = self.random.choice(self.saved)
-        return Machine.restore(self.plan, msgspec.json.decode(saved), _SHA)
+        return Machine.restore(self.plan, saved, _SHA)
 
     def _append_late(self) -> None:
         events = self.late.pop()
@@ -665,7 +665,7 @@ def _name(draft: EventDraft) -> tuple[str, str | None, int, str | None]:
 
 
 def _state(machine: Machine) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(machine.checkpoint(_SHA)))
+    return msgspec.json.decode(machine.checkpoint(_SHA))
 
 
 def _stories(log: list[EventRecord]) -> dict[str, list[Any]]:

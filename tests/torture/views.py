@@ -53,7 +53,7 @@ class ReportingMachine:
         visit: Visit | None = found[0].owner if found is not None else None
         kept = visit.loop.iterations if visit is not None and visit.loop is not None else {}
         if ended.index in kept:
-            assert kept[ended.index]["status"] == ended.status, ended
+            assert kept[ended.index].status == ended.status, ended
 
 
 def views_agree(plan: Plan, log: Iterable[EventRecord], *, noisy: bool = False) -> None:

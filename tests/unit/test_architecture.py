@@ -1,5 +1,7 @@
 """The rules about the code itself are enforced: a planted breach is noticed."""
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -80,3 +82,43 @@ def _lint_imports(root: Path) -> int:
     command = [sys.executable, str(program), "--no-cache"]
     environment = {"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, check=False).returncode
+
+
+# The specification gives these names to functions that others call.
+_NAMED_BY_THE_SPECIFICATION = {"_create_action_for_step", "_build_workflow_context"}
+# Of named tuples and `os`; and of Rich, which offers no other way to say that drawn lines have wrapped.
+_NAMED_BY_LIBRARIES = {"_replace", "_asdict", "_exit", "_live_render", "_shape"}
+
+
+def test_no_module_uses_a_private_name_of_another() -> None:
+    files = sorted((ROOT / "src" / "podium").rglob("*.py"))
+    found = {path.name: names for path in files if (names := _private_names_of_others(path.read_text()))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from podium.log.fold import _COUNTERS, EMPTY", {"_COUNTERS"}),
+        ("driver._inbox.wait()", {"_inbox"}),
+        ("class A:\n    def __init__(self) -> None:\n        self._x = other._y\n", {"_y"}),
+        ("class A:\n    def __eq__(self, other: A) -> bool:\n        return self._x == other._x\n", set()),
+    ],
+)
+def test_a_private_name_of_another_module_is_found(source: str, found: set[str]) -> None:
+    assert _private_names_of_others(source) == found
+
+
+def _private_names_of_others(source: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    imported: set[str] = set()
+    read: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("podium"):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            (own if owner in ("self", "cls") else set() if owner == "KafkaError" else read).add(node.attr)
+    names = (imported - _NAMED_BY_THE_SPECIFICATION) | (read - own - _NAMED_BY_LIBRARIES)
+    return {name for name in names if re.match("_[a-zA-Z]", name)}

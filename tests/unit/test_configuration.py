@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from podium.configuration import Configuration, configuration
+from podium.configuration import Configuration, configuration, secret_sources
 from podium.errors import InvalidConfiguration
 from podium.ports.provider import HttpResult, ProviderMisconfigured
 from podium.secrets.sources import CommandSource, FileSource, VariableSource
@@ -103,13 +103,20 @@ def test_sources_of_secrets_are_relative_to_the_file(monkeypatch: pytest.MonkeyP
       D: exec:op read x
       E: env:OTHER
     """
-    assert configured(monkeypatch, tmp_path, text).secrets == {
+    configured(monkeypatch, tmp_path, text)
+    assert secret_sources(None) == {
         "A": FileSource(tmp_path / "token.txt"),
         "B": FileSource(Path("/home/ada/token.txt")),
         "C": CommandSource((str(tmp_path / "vault.sh"), "read", "a b")),
         "D": CommandSource(("op", "read", "x")),
         "E": VariableSource("OTHER"),
     }
+
+
+def test_a_source_may_belong_to_tenants(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configured(monkeypatch, tmp_path, "secrets: {A: {source: env:X, tenants: [acme, other]}, B: env:Y}")
+    assert secret_sources("acme").keys() == secret_sources(None).keys() == {"A", "B"}
+    assert secret_sources("default") == {"B": VariableSource("Y")}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +127,20 @@ def test_sources_of_secrets_are_relative_to_the_file(monkeypatch: pytest.MonkeyP
         ("prices: 3", ":1:1: `prices` is the number 3; write a mapping of models"),
         ("secrets:\n  a b: env:X", ":2:3: 'a b' cannot be the name of a secret; name it like a variable"),
         ("secrets: x", ":1:1: `secrets` is the text 'x'; write a mapping of names"),
+        (
+            "secrets:\n  A: {source: env:X}",
+            ":2:3: `secrets.A` is not complete; write {source: file:PATH, ten",
+        ),
+        ("secrets:\n  A: {tenants: [a]}", ":2:3: `secrets.A` is not complete; write {source: file:PATH, ten"),
+        (
+            "secrets:\n  A: {source: x, tenants: [a]}",
+            ":2:7: `secrets.A.source` is not a source: it is a text with",
+        ),
+        (
+            "secrets:\n  A: {source: env:X, tenants: ['a b']}",
+            ":2:32: `secrets.A.tenants`: tenant 'a b' is not a valid id",
+        ),
+        ("secrets:\n  A: {source: env:X, tenants: [a], x: 1}", ":2:36: 'secrets.A.x' is not a setting"),
         ("secrets:\n  A: 1", ":2:3: `secrets.A` is not a text; write file:PATH"),
         (
             "secrets:\n  A: 'vault:x'",

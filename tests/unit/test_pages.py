@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "podium"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+README = (ROOT / "README.md").read_text()
 # Of files below `src/podium` the last part is enough: several pages name a module by its folder and file.
-MODULES = {
-    path.relative_to(ROOT / "src" / "podium").as_posix() for path in (ROOT / "src" / "podium").rglob("*.py")
-}
+MODULES = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")}
 
 
 def headings(text: str) -> set[str]:
@@ -35,3 +35,19 @@ def test_the_modules_that_a_page_names_exist(page: str) -> None:
         name for name in re.findall(r"`([a-z_]+/[\w/]+\.py)`", text) if name.partition("/")[0] in folders
     }
     assert named - MODULES == set()
+
+
+def test_the_files_that_contain_the_core_are_read_in_one_sitting() -> None:
+    core = re.search(r"^Four files contain the core: .*?\.$", README, re.MULTILINE | re.DOTALL)
+    files = re.findall(r"`(src/podium/[\w/]+\.py)`", core.group()) if core else []
+    assert len(files) == 4
+    lengths = {file: len((ROOT / file).read_text().splitlines()) for file in files}
+    assert {file: lines for file, lines in lengths.items() if lines > 350} == {}
+
+
+def test_the_readme_and_the_architecture_page_list_the_folders() -> None:
+    folders = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    order = re.search(r"one folder per subject(?:.*\n)+?\n((?:    .+\n)+)", README)
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert folders - set(re.findall(r"\w+", order.group(1) if order else "")) == set()
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == folders

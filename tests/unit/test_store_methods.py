@@ -6,13 +6,9 @@ from pathlib import Path
 import podium
 
 SOURCE = Path(podium.__file__).parent
-# Called by the stores themselves and by what is published for tests, or not reached from any command.
-NOT_THE_PRODUCT = ("stores/", "testing/", "ports/store.py", "runtime/queue.py")
-LATER = {
-    "run_of_engine": "engines other than the local one",
-    "claim_next": "the server, which starts queued runs in no pool (runtime/queue.py)",
-    "claim_lapsed": "the server, which takes over runs in no pool without a driver",
-}
+# Called by the stores themselves and by what is published for tests.
+NOT_THE_PRODUCT = ("stores/", "testing/", "ports/store.py")
+LATER = {"run_of_engine": "people and tools that know a run by the ids of its engine"}
 
 
 def test_a_method_that_no_command_reaches_says_what_it_waits_for() -> None:

@@ -1,1 +1,1 @@
-"""Who may do what: actors, roles, the rules of tenants, and the record of every decision. Pure."""
+"""Access control: actors, roles, the rules of tenants, and the record of every decision. Pure."""

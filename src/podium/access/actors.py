@@ -1,4 +1,4 @@
-"""Who asks, and how that is known. A name without a method is only a claim."""
+"""The identity of a caller, and how it was authenticated. A name without a method is only a claim."""
 
 from enum import StrEnum
 
@@ -6,22 +6,22 @@ import msgspec
 
 
 class Method(StrEnum):
-    """How an actor is known."""
+    """How an actor was authenticated."""
 
     # The user that the process runs as.
     OS_USER = "os-user"
     # A token whose SHA-256 the configuration lists, or the store has.
     TOKEN = "token"
-    # A token or a login of the identity provider of the configuration.
+    # A token or a login of the configured identity provider.
     OIDC = "oidc"
-    # A program that uses Podium as a library says so.
+    # A program that uses Podium as a library and names the actor.
     PROGRAM = "program"
-    # Only in the log of a run: the owner of the file `.cancel`, and another run, by its rules about concurrency.
+    # Only in the log of a run: the owner of the file `.cancel`, and another run, by its concurrency rules.
     FILE = "file"
     RUN = "run"
-    # A schedule: what it starts and cancels was decided by the person who defined it.
+    # A schedule: the person who defined it decided what it starts and cancels.
     SCHEDULE = "schedule"
-    # And a hook, of which a delivery was signed.
+    # A hook that received a signed delivery.
     HOOK = "hook"
 
 

@@ -1,8 +1,9 @@
-"""The audit log: every decision about who may do what, in one chain per tenant.
+"""The audit log: every authorization decision, in one chain per tenant.
 
-A record is canonical JSON with its number, the seal of the record before it, and a seal over all of that: HMAC-SHA256
-under the installation's key, or plain SHA-256 if it has none, which shows damage but no forgery. What was changed,
-left out, inserted or moved breaks the chain. The head of a chain is sealed, too: records cut off at the end are missed.
+A record is canonical JSON with its number, the seal of the previous record, and a seal over all of that:
+HMAC-SHA256 with the installation's key, or plain SHA-256 if it has none, which reveals damage but no forgery.
+Records that were changed, left out, inserted or moved break the chain. The head of a chain is sealed, too, so
+that truncation at the end is detected.
 """
 
 import hashlib
@@ -15,9 +16,9 @@ import msgspec
 from podium.log.times import Timestamp
 from podium.plan.canonical import NotCanonical, canonical_json
 
-# A shorter one could be guessed.
+# A shorter key could be guessed.
 MIN_KEY_BYTES: Final = 32
-# The seal before the first record.
+# The previous seal of the first record.
 NO_SEAL: Final = ""
 
 
@@ -36,7 +37,7 @@ class AuditKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> "AuditKey":
-        """The key that a source has: its text as it is. Raises ValueError for one that could be guessed."""
+        """A key from the text of its source. Raises ValueError for one that could be guessed."""
         secret = text.encode()
         if len(secret) < MIN_KEY_BYTES:
             raise ValueError(
@@ -47,7 +48,7 @@ class AuditKey(msgspec.Struct, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What was decided, about whom."""
+    """What was decided, and about whom."""
 
     at: Timestamp
     tenant_id: str
@@ -57,22 +58,22 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     # ACCEPTED or REJECTED.
     outcome: str
     code: str | None = None
-    # Of a refusal: what its code means here.
+    # For a refusal: the meaning of its code in this case.
     message: str | None = None
-    # What the actor gave as the reason.
+    # The reason given by the actor.
     reason: str | None = None
     run_id: str | None = None
-    # What it is about, if that is not a run: a token, a tenant.
+    # The subject, if it is not a run: a token, a tenant.
     subject: str | None = None
     signal_id: str | None = None
     request_sha256: str | None = None
     plan_sha256: str | None = None
-    # Of a signed plan.
+    # Only for a signed plan.
     signed_by: str | None = None
 
 
 class AuditDraft(msgspec.Struct, frozen=True):
-    """An entry on its way into a store, which gives it its place in the chain."""
+    """An entry to be stored; the store assigns its place in the chain."""
 
     entry: AuditEntry
     key: AuditKey | None = None
@@ -88,7 +89,9 @@ class AuditRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuditHead(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where a chain ends. `head_seal` is a seal over the rest: a shorter chain has no head without the key."""
+    """The end of a chain. `head_seal` is a seal over the rest, so a shorter chain cannot get a head without
+    the key.
+    """
 
     tenant_id: str
     seq: int
@@ -98,7 +101,7 @@ class AuditHead(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class ChainEnd(msgspec.Struct, frozen=True):
-    """What the next record follows. `is_sound`: the head that the store had was the one of its newest record."""
+    """What the next record follows. `is_sound`: the stored head was that of the newest record."""
 
     seq: int
     seal: str
@@ -114,7 +117,7 @@ def sealed(draft: AuditDraft, previous: AuditRecord | ChainEnd | None) -> AuditR
         "previous": previous.seal if previous is not None else NO_SEAL,
     }
     if isinstance(previous, ChainEnd) and not previous.is_sound:
-        # A correct head follows now, so this is the only trace of what was done to the one before.
+        # A correct head follows now, so this is the only trace of what was done to the previous one.
         fields["afterDamage"] = True
     if draft.key is not None:
         fields["auditKeyId"] = draft.key.key_id
@@ -150,9 +153,9 @@ def _head_seal(tenant_id: str, seq: int, seal: str, key: AuditKey | None) -> str
 
 
 def chain_end(head: AuditHead | None, newest: ChainEnd | None, key: AuditKey | None) -> ChainEnd | None:
-    """Where a chain is continued that has this head and this newest record.
+    """Where a chain with this head and this newest record is continued.
 
-    Also if they do not fit: a decision is recorded in any case, behind everything that is there.
+    Even if they do not match: a decision is always recorded, after all existing records.
     """
     if head is None:
         return ChainEnd(newest.seq, newest.seal, is_sound=False) if newest is not None else None
@@ -177,7 +180,7 @@ def continued(
 
 
 def by_tenant(drafts: Sequence[AuditDraft]) -> dict[str, list[AuditDraft]]:
-    """In the order of tenants, which is the order in which stores lock their chains."""
+    """Sorted by tenant, which is the order in which stores lock their chains."""
     found: dict[str, list[AuditDraft]] = {}
     for draft in sorted(drafts, key=lambda draft: draft.entry.tenant_id):
         found.setdefault(draft.entry.tenant_id, []).append(draft)

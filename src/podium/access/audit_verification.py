@@ -1,7 +1,8 @@
-"""Is this audit log what was written? Records are checked one by one, so that any number of them can be.
+"""Verifies an audit log. Records are checked one by one, so that their number is not limited.
 
-What cannot be seen from the records, their head and the keys: that an older copy of the whole log was put in its place
-(unless `expected` names a later record), and, where records have no key, that all seals were computed again.
+What cannot be detected from the records, their head and the keys: that the whole log was replaced by an older
+copy (unless `expected` names a later record), and, where records have no key, that all seals were computed
+again.
 """
 
 import re
@@ -16,7 +17,7 @@ from podium.plan.canonical import NotCanonical, canonical_json
 from podium.text import shortened
 
 _SEAL: Final = re.compile(r"[0-9a-f]{64}")
-# More gaps than this are reported as they come, without waiting for what may still fill them.
+# If there are more gaps, they are reported immediately, without waiting for records that may fill them.
 _MAX_GAPS: Final = 1000
 
 
@@ -28,7 +29,7 @@ class FindingKind(StrEnum):
     CUT_OFF = "cut-off"
     WRONG_TENANT = "wrong-tenant"
     MALFORMED = "malformed"
-    # Not wrong, and not proven.
+    # Not wrong, but not verified.
     UNKNOWN_KEY = "unknown-key"
     UNKEYED = "unkeyed"
 
@@ -39,7 +40,7 @@ class FindingKind(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`seq`: the record; None for the head, or if that cannot be read. `line`: in an exported file."""
+    """`seq`: the record; None for the head, or if it is unreadable. `line`: in an exported file."""
 
     kind: FindingKind
     tenant: str | None
@@ -49,14 +50,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExpectedRecord(msgspec.Struct, frozen=True):
-    """What is known from elsewhere: the record with this number had this seal."""
+    """Known from elsewhere: the record with this number had this seal."""
 
     seq: int
     seal: str
 
 
 class _Fields(msgspec.Struct, rename="camel"):
-    """What a chain needs of a record's content."""
+    """The fields of a record's content that a chain needs."""
 
     seq: int
     previous: str
@@ -66,7 +67,7 @@ class _Fields(msgspec.Struct, rename="camel"):
 
 
 class ChainVerifier:
-    """Checks the chain of one tenant: `add` every record in the order in which they were found, then `finish`."""
+    """Checks the chain of one tenant: `add` every record in the order in which they are found, then `finish`."""
 
     def __init__(
         self, tenant_id: str, keys: Mapping[str, AuditKey], expected: ExpectedRecord | None = None
@@ -75,7 +76,7 @@ class ChainVerifier:
         self._keys = keys
         self._expected = expected
         self._last: AuditRecord | None = None
-        # Ranges of numbers that were passed over; what is in one of them may still come.
+        # Ranges of numbers that were skipped; their records may still follow.
         self._gaps: list[range] = []
         self._key_seen = False
         self._unknown_key: str | None = None
@@ -180,13 +181,13 @@ class ChainVerifier:
             )
 
     def _report_unknown(self, seq: int, key_id: str) -> None:
-        """One finding for each stretch of records."""
+        """One finding for each range of records."""
         if self._unknown_key != key_id:
             self._unknown_key = key_id
             self._report(FindingKind.UNKNOWN_KEY, seq, _not_given("it, and what follows, is", key_id))
 
     def _check_link(self, record: AuditRecord, fields: _Fields) -> None:
-        """Behind a gap there is nothing to compare with."""
+        """After a gap there is nothing to compare with."""
         if record.seq == 1:
             previous = NO_SEAL
         elif self._last is not None and record.seq == self._last.seq + 1:
@@ -202,7 +203,7 @@ class ChainVerifier:
             )
 
     def _check_key(self, record: AuditRecord, fields: _Fields) -> None:
-        """One finding for each stretch of records without a key that follows records with one."""
+        """One finding for each range of records without a key that follow records with one."""
         if fields.audit_key_id is not None:
             self._key_seen, self._unkeyed_since = True, None
         elif self._key_seen and self._unkeyed_since is None:
@@ -329,7 +330,7 @@ def _not_given(what: str, key_id: str) -> str:
 
 
 def _expected_seal(key_id: str | None, expected: str) -> str:
-    # Never a seal made with the key: it would make a changed record a good one.
+    # Never a seal made with the key, because it would make a changed record valid.
     return (
         f"; expected {_shown(expected)}" if key_id is None else f", which key {_shown(key_id)} did not make"
     )
@@ -340,7 +341,7 @@ def _shown(text: str) -> str:
 
 
 def _numbers(seqs: range) -> str:
-    # Not len(): a number from a hostile file may be too large for it.
+    # Not len(): a number from a malicious file may be too large for it.
     if seqs.stop == seqs.start + 1:
         return f"record {seqs.start} is"
     return f"records {seqs.start} to {seqs.stop - 1} are"

@@ -1,4 +1,4 @@
-"""Base64 in the one spelling that an encoder writes: two texts are never the same bytes."""
+"""Base64 in its canonical encoding only: two different texts never decode to the same bytes."""
 
 import binascii
 from base64 import b64decode, b64encode
@@ -9,7 +9,7 @@ class NotBase64(ValueError):
 
 
 def decode_exactly(text: str, size: int) -> bytes:
-    """Raises `NotBase64` for another number of bytes, too."""
+    """Also raises `NotBase64` for another number of bytes."""
     try:
         raw = b64decode(text, validate=True)
     except (binascii.Error, ValueError):

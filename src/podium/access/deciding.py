@@ -1,4 +1,4 @@
-"""May this actor do this? One function decides for every front end and every engine."""
+"""Whether an actor may do something. The same function decides for every front end and every engine."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from podium.access.roles import Role, with_included
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """Why not: AUTHZ_TENANT_FORBIDDEN, AUTHZ_DENIED or AUTHZ_REASON_REQUIRED."""
+    """The reason: AUTHZ_TENANT_FORBIDDEN, AUTHZ_DENIED or AUTHZ_REASON_REQUIRED."""
 
     code: str
     text: str
@@ -31,7 +31,9 @@ class OwnerAuthoriser:
 
 
 class RoleAuthoriser:
-    """By the rules of a policy. Who is not listed may nothing, not even see that a run exists."""
+    """Applies the rules of a policy. Actors who are not listed have no permissions, not even to see that a
+    run exists.
+    """
 
     def __init__(self, policy: AccessPolicy) -> None:
         self._policy = policy
@@ -45,7 +47,7 @@ class RoleAuthoriser:
 
 
 class DenyingAuthoriser:
-    """What holds where no authoriser was chosen."""
+    """Used where no authoriser was chosen."""
 
     def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
         return Denial("AUTHZ_DENIED", f"nothing allows {operation.name}: no authoriser was chosen")
@@ -54,7 +56,7 @@ class DenyingAuthoriser:
 def decide_by_roles(
     actor: Actor, roles: frozenset[Role], operation: Operation, tenant_id: str, reason: str
 ) -> Denial | None:
-    """`roles`: those of the actor in the tenant, with the ones they include."""
+    """`roles`: the actor's in the tenant, including nested ones."""
     if not roles:
         return Denial("AUTHZ_TENANT_FORBIDDEN", f"{actor.name!r} has no role in tenant {tenant_id!r}")
     if operation.role not in roles:

@@ -1,4 +1,4 @@
-"""What a credential of an HTTP request allows: roles in one tenant, and in some of its projects."""
+"""The permissions of a credential in an HTTP request: roles in one tenant, and in some of its projects."""
 
 import msgspec
 
@@ -6,19 +6,22 @@ from podium.access.actors import Actor
 from podium.access.deciding import Denial, decide_by_roles
 from podium.access.operations import Operation
 from podium.access.roles import Role, with_included
+from podium.access.sessions import Credential
 from podium.log.times import Timestamp
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks and what they may do, as long as the credential is valid. It is checked for every request."""
+    """The identity and permissions of the caller, while the credential is valid. Checked for every request."""
 
     actor: Actor
     tenant_id: str
     roles: frozenset[Role]
     # Empty: all projects of the tenant.
     projects: frozenset[str] = frozenset()
-    # What is removed to end it: the id of a stored token, `config:NAME`, or `login:NAME` of an OIDC session.
-    credential: str
+    # What ends it when it is removed, or allows something else.
+    credential: Credential
+    # Of the session that it is used by: the SHA-256 of its secret.
+    session: str | None = None
     expires_at: Timestamp | None = None
 
 

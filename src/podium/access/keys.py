@@ -9,7 +9,7 @@ _PUBLIC_PREFIX: Final = "ed25519:"
 _PUBLIC_BYTES: Final = 32
 _RIGHT: Final = "write ed25519:BASE64, as `podium sign --new-key` prints it"
 _FIELD: Final = 2**255 - 19
-# The y of the points of small order: with such a "key" anyone can make signatures.
+# The y coordinates of the points of small order: with such a "key" anyone can create signatures.
 _WEAK: Final = frozenset(
     {
         0,
@@ -22,7 +22,7 @@ _WEAK: Final = frozenset(
 
 
 class InvalidPublicKey(ValueError):
-    """The text is not an ed25519 public key; the message says what would be right."""
+    """The text is not an ed25519 public key; the message says what would be valid."""
 
 
 def public_text(public: bytes) -> str:
@@ -37,7 +37,7 @@ def parse_public(text: str) -> bytes:
     try:
         raw = decode_exactly(rest, _PUBLIC_BYTES)
     except NotBase64 as error:
-        # Without the text: it may be the private key.
+        # Without the text, which may be the private key.
         raise InvalidPublicKey(f"it is not the base64 of {_PUBLIC_BYTES} bytes; {_RIGHT}") from error
     if is_weak(raw):
         raise InvalidPublicKey(
@@ -47,5 +47,5 @@ def parse_public(text: str) -> bytes:
 
 
 def is_weak(public: bytes) -> bool:
-    """Whether anyone can make signatures that this key seems to have made."""
+    """Whether anyone can create signatures that appear to be made with this key."""
     return (int.from_bytes(public, "little") & (2**255 - 1)) % _FIELD in _WEAK

@@ -1,6 +1,6 @@
-"""What an identity provider says about a user, and what that is worth here. Verifying it is the server's task."""
+"""An identity provider's claims about a user, and the resulting permissions. The server verifies them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -8,10 +8,11 @@ import msgspec
 from podium.access.actors import Actor, Method
 from podium.access.grants import Grant
 from podium.access.roles import Role
+from podium.access.sessions import LoginCredential
 from podium.log.ids import is_id
 from podium.log.times import Timestamp
 
-# Signatures with a public key only: with HS256 the public key of the issuer would be the secret of a forger.
+# Only signatures with a public key: with HS256 a forger could use the issuer's public key as the secret.
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -26,7 +27,7 @@ class GroupRules(msgspec.Struct, frozen=True):
 class OidcRules(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
     client_id: str
-    # Whom tokens of the issuer have to be for, if a program presents one.
+    # The required audience of the issuer's tokens, if a program presents one.
     audience: str
     # By group, in the order of the configuration.
     groups: Mapping[str, GroupRules]
@@ -34,16 +35,15 @@ class OidcRules(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ("openid",)
     name_claim: str = "sub"
     groups_claim: str = "groups"
-    # Where the browser comes back to; None: people do not log in here, programs present tokens.
+    # Where the browser is redirected after a login; None: people do not log in here, programs present tokens.
     redirect_url: str | None = None
 
 
 def grant_of_login(
-    rules: OidcRules, name: str, groups: Iterable[str], expires_at: Timestamp | None = None
+    rules: OidcRules, name: str, groups: Collection[str], expires_at: Timestamp | None = None
 ) -> Grant | None:
-    """None if no group of the user is listed. The first group listed decides on the tenant."""
-    given = frozenset(groups)
-    listed = [found for group, found in rules.groups.items() if group in given]
+    """None if no group of the user is listed. The first listed group determines the tenant."""
+    listed = [found for group, found in rules.groups.items() if group in groups]
     if not listed or not is_id(name):
         return None
     tenant_id = listed[0].tenant_id
@@ -52,6 +52,6 @@ def grant_of_login(
         actor=Actor(name, Method.OIDC),
         tenant_id=tenant_id,
         roles=roles,
-        credential=f"login:{name}",
+        credential=LoginCredential(rules.issuer, name, tuple(groups)),
         expires_at=expires_at,
     )

@@ -1,4 +1,4 @@
-"""Everything that can be asked for, and the role that it needs. What is not listed is allowed to no one."""
+"""All operations, and the role that each requires. What is not listed is never allowed."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -8,13 +8,15 @@ from podium.access.roles import Role
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """`name` is what audit records and messages call it."""
+    """`name` is its name in audit records and messages."""
 
     name: str
     role: Role
     needs_reason: bool = False
-    # Recorded when it is allowed, too; looking is recorded only if it is refused.
+    # Permissions are recorded, too; reading is recorded only if it is refused.
     changes: bool = True
+    # Of a tenant: refused to a token that is for some of them only, which could reach the others by it.
+    concerns_all_projects: bool = False
 
 
 VIEW: Final = Operation("run.view", Role.VIEWER, changes=False)
@@ -23,7 +25,7 @@ RESUME: Final = Operation("run.resume", Role.OPERATOR)
 RERUN: Final = Operation("run.rerun", Role.ENGINEER)
 REPLACE_WORKFLOW: Final = Operation("run.replace-workflow", Role.ENGINEER)
 IMPORT: Final = Operation("run.import", Role.ADMIN)
-# Workers carry out published plans: to publish is to execute code there.
+# Workers execute published plans: publishing means executing code there.
 VALIDATE_PLAN: Final = Operation("plan.validate", Role.AUTHOR, changes=False)
 PUBLISH_PLAN: Final = Operation("plan.publish", Role.AUTHOR)
 VIEW_PLAN: Final = Operation("plan.view", Role.VIEWER, changes=False)
@@ -36,23 +38,23 @@ OPERATE_SCHEDULES: Final = Operation("schedule.operate", Role.OPERATOR)
 # Add, replace, backfill and remove.
 CHANGE_SCHEDULES: Final = Operation("schedule.change", Role.ENGINEER)
 VIEW_HOOKS: Final = Operation("hook.view", Role.VIEWER, changes=False)
-# Add and remove hooks: they let other systems in.
-CHANGE_HOOKS: Final = Operation("hook.change", Role.ADMIN)
-READ_AUDIT: Final = Operation("audit.read", Role.AUDITOR, changes=False)
+# Add and remove hooks, which give other systems access.
+CHANGE_HOOKS: Final = Operation("hook.change", Role.ADMIN, concerns_all_projects=True)
+READ_AUDIT: Final = Operation("audit.read", Role.AUDITOR, changes=False, concerns_all_projects=True)
 # In all tenants: backup, rebuild, vacuum.
 MAINTAIN: Final = Operation("store.maintain", Role.ADMIN)
-# In all tenants: what a service does that is not a person.
+# In all tenants: operations of a service that is not a person.
 RELAY: Final = Operation("store.relay", Role.SYSTEM)
 SERVE: Final = Operation("worker.serve", Role.SYSTEM)
-LIST_TOKENS: Final = Operation("token.list", Role.OWNER, changes=False)
-ADD_TOKEN: Final = Operation("token.add", Role.OWNER)
-REMOVE_TOKEN: Final = Operation("token.remove", Role.OWNER)
-LIST_TENANTS: Final = Operation("tenant.list", Role.OWNER, changes=False)
-OPEN_TENANT: Final = Operation("tenant.open", Role.OWNER)
-CLOSE_TENANT: Final = Operation("tenant.close", Role.OWNER)
+LIST_TOKENS: Final = Operation("token.list", Role.OWNER, changes=False, concerns_all_projects=True)
+ADD_TOKEN: Final = Operation("token.add", Role.OWNER, concerns_all_projects=True)
+REMOVE_TOKEN: Final = Operation("token.remove", Role.OWNER, concerns_all_projects=True)
+LIST_TENANTS: Final = Operation("tenant.list", Role.OWNER, changes=False, concerns_all_projects=True)
+OPEN_TENANT: Final = Operation("tenant.open", Role.OWNER, concerns_all_projects=True)
+CLOSE_TENANT: Final = Operation("tenant.close", Role.OWNER, concerns_all_projects=True)
 VIEW_FLEET: Final = Operation("fleet.view", Role.VIEWER, changes=False)
-DRAIN: Final = Operation("worker.drain", Role.OWNER)
-SET_LIMIT: Final = Operation("limit.set", Role.ADMIN)
+DRAIN: Final = Operation("worker.drain", Role.OWNER, concerns_all_projects=True)
+SET_LIMIT: Final = Operation("limit.set", Role.ADMIN, concerns_all_projects=True)
 
 OperationName: TypeAlias = Literal[
     "run.view",
@@ -86,7 +88,7 @@ OperationName: TypeAlias = Literal[
     "worker.drain",
     "limit.set",
 ]
-# All that are not signals.
+# All except signals.
 NAMED: Final[dict[OperationName, Operation]] = {
     "run.view": VIEW,
     "run.start": START,

@@ -1,6 +1,7 @@
-"""Roles nest: an engineer may do what an operator may, an admin what an engineer may. The others are separate.
+"""Roles are nested: an engineer has the permissions of an operator, an admin those of an engineer. The others
+are separate.
 
-An author publishes plans, which is the same as executing code on the workers of the tenant. An owner manages tokens,
+An author publishes plans, which means executing code on the workers of the tenant. An owner manages tokens,
 workers and, in the tenant `default`, tenants. Neither is included in another role.
 """
 
@@ -28,7 +29,7 @@ _INCLUDED: Final = {
 
 
 def with_included(roles: Iterable[Role]) -> frozenset[Role]:
-    """The roles and those they include. Whoever has any role may look."""
+    """The roles and those they include. Any role includes the permission to read."""
     given = frozenset(roles)
     nested = given.union(*(_INCLUDED.get(role, frozenset()) for role in given))
     return nested | {Role.VIEWER} if nested else nested

@@ -1,7 +1,8 @@
 """Sessions of browsers, and the codes of links that start one.
 
-A session has no rights of its own: it refers to a credential, which is looked at again for every request. Removing the
-token, taking it out of the configuration, or removing the identity provider ends it with the next request.
+A session has no permissions of its own: it refers to a credential, which is checked again for every request.
+Removing the token from the store or the configuration, or removing the identity provider, ends it with the
+next request.
 """
 
 from datetime import timedelta
@@ -28,7 +29,7 @@ class ConfiguredCredential(msgspec.Struct, frozen=True, tag="config"):
 
 
 class LoginCredential(msgspec.Struct, frozen=True, tag="login"):
-    """What an identity provider has said about a user. What the groups are worth is decided for every request."""
+    """An identity provider's statement about a user. The meaning of the groups is decided for every request."""
 
     issuer: str
     name: str
@@ -40,7 +41,7 @@ _decoder: Final = msgspec.json.Decoder(Credential)
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
-    """`sha256`: of the secret in the cookie, which is in no store."""
+    """`sha256`: that of the secret in the cookie, which no store contains."""
 
     sha256: str
     credential: Credential
@@ -51,11 +52,22 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a link that is good for one session of a token."""
+    """The code of a link that is valid for one session of a token."""
 
     sha256: str
     token_id: str
     expires_at: Timestamp
+
+
+def credential_name(credential: Credential) -> str:
+    """Different for different holders; it shows no secret."""
+    match credential:
+        case TokenCredential(token_id):
+            return token_id
+        case ConfiguredCredential(sha256):
+            return f"config:{sha256}"
+        case LoginCredential(_, name, _):
+            return f"login:{name}"
 
 
 def encode_credential(credential: Credential) -> bytes:
@@ -68,5 +80,5 @@ def decode_credential(content: bytes) -> Credential:
 
 
 def token_of_session(credential: Credential) -> str | None:
-    """The id of the stored token that ends the session when it is removed."""
+    """The id of the stored token whose removal ends the session."""
     return credential.token_id if isinstance(credential, TokenCredential) else None

@@ -1,7 +1,7 @@
-"""Signatures of plans: what is signed, and how it is written down.
+"""Signatures of plans: what is signed, and its format.
 
-What is signed is a statement about a plan, never a bare hash: a signature that was made for something else cannot be
-presented as one of a plan. A file of signatures is canonical JSON, so that it cannot mean two things to two readers.
+What is signed is a statement about a plan, never a bare hash: a signature that was made for something else
+cannot be presented as one of a plan. A file of signatures is canonical JSON, so that it is unambiguous.
 """
 
 from base64 import b64encode
@@ -20,14 +20,14 @@ from podium.text import shortened
 
 PURPOSE: Final = "plan-signature/v1"
 SUFFIX: Final = ".sig"
-# Of a file. Sixteen signatures have about 8 KB.
+# Limit for a file. Sixteen signatures have about 8 KB.
 MAX_BYTES: Final = 64 << 10
 MAX_SIGNATURES: Final = 16
 _SIGNATURE_BYTES: Final = 64
 
 
 class SignatureMalformed(PodiumError):
-    """A file that does not hold signatures as `podium sign` writes them."""
+    """A file that does not contain signatures in the format of `podium sign`."""
 
     code = "SIGNATURE_MALFORMED"
 
@@ -35,12 +35,12 @@ class SignatureMalformed(PodiumError):
 class Statement(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What the owner of a key says about a plan."""
+    """A key owner's statement about a plan."""
 
     podium: Literal["plan-signature/v1"]
     plan_id: str
     plan_version: str
-    # Of the plan's canonical bytes.
+    # Hash of the plan's canonical bytes.
     sha256: str
     key_id: str
     signed_at: Timestamp
@@ -62,12 +62,13 @@ class PlanSignature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_signatures(content: bytes, name: str) -> tuple[PlanSignature, ...]:
-    """Raises `SignatureMalformed`. An empty list is no signature."""
+    """Raises `SignatureMalformed`. An empty list contains no signature."""
     try:
         if len(content) > MAX_BYTES:
             raise SignatureMalformed(f"it has {len(content):,} bytes; {MAX_BYTES:,} are the most")
         found = msgspec.json.decode(content, type=tuple[PlanSignature, ...])
-        # Duplicate keys, `null` and other spellings could mean something else to another reader.
+        # Duplicate keys, `null` and non-canonical spellings could be understood differently by another
+        # parser.
         if write_signatures(found) != content.removesuffix(b"\n") + b"\n":
             raise SignatureMalformed("it is not canonical JSON (RFC 8785)")
         _check(found)

@@ -1,7 +1,8 @@
-"""Tokens that the store knows: `podium_ID_SECRET`, with 256 random bits in SECRET. Only their SHA-256 is kept.
+"""Tokens known to the store: `podium_ID_SECRET`, with 256 random bits in SECRET. Only their SHA-256 is
+stored.
 
-ID finds the token and is not secret; the SHA-256 of the whole is compared in constant time. The prefix lets scanners
-of source code and logs find a token that leaked.
+ID finds the token and is not secret; the SHA-256 of the whole is compared in constant time. The prefix allows
+scanners of source code and logs to find a leaked token.
 """
 
 import hashlib
@@ -18,12 +19,12 @@ PREFIX: Final = "podium_"
 ID_BYTES: Final = 8
 SECRET_BYTES: Final = 32
 _FORM: Final = lazy_pattern(r"podium_([0-9a-f]{16})_[0-9a-f]{64}")
-# Of no token: what an unknown one is compared with, so that it takes as long.
+# Digest of no token: an unknown one is compared with it, so that it takes as long.
 _NO_DIGEST: Final = "0" * 64
 
 
 class StoredToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Who presents the token is `name` in one tenant, with these roles; `projects` empty: in all of its projects."""
+    """The token's holder is `name` in one tenant, with these roles; `projects` empty: in all of its projects."""
 
     token_id: str
     sha256: str
@@ -34,7 +35,7 @@ class StoredToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     created_at: Timestamp
     created_by: str
     expires_at: Timestamp | None = None
-    # To the minute: not every request is written down.
+    # Accurate to a minute: not every request is recorded.
     last_used_at: Timestamp | None = None
 
     def __repr__(self) -> str:
@@ -51,7 +52,7 @@ def token_text(random_bytes: bytes) -> str:
 
 
 def token_id_of(text: str) -> str | None:
-    """None of what is not a token of a store."""
+    """None for a text that is not a token of a store."""
     found = _FORM.fullmatch(text)
     return found[1] if found is not None else None
 
@@ -61,5 +62,5 @@ def digest_of(text: str) -> str:
 
 
 def is_token(text: str, found: StoredToken | None) -> bool:
-    """Whether the text is this token. It takes the same time for every text, and if there is no token."""
+    """Whether the text is this token. Takes the same time for every text, and if there is no token."""
     return hmac.compare_digest(digest_of(text), found.sha256 if found is not None else _NO_DIGEST)

@@ -1,4 +1,4 @@
-"""Tokens: who presents one is the user for whom the configuration lists its SHA-256."""
+"""Tokens: their holder is the user for whom the configuration lists the SHA-256."""
 
 import hashlib
 import hmac

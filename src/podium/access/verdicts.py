@@ -1,6 +1,7 @@
-"""What a signature of a plan is worth here: by whom it is, and whether that key may sign this plan now.
+"""Validity of a plan's signature: whose it is, and whether that key may sign this plan now.
 
-The signature itself is checked by a function of the caller: this package needs no cryptography.
+The caller provides the function that verifies the signature itself, so that this package needs no
+cryptography.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ class PlanNotSigned(PodiumError):
 
 
 class PlanSignatureInvalid(PodiumError):
-    """Made with another key, about another plan, or changed since."""
+    """Made with another key, for another plan, or changed since."""
 
     code = "PLAN_SIGNATURE_INVALID"
 
@@ -48,7 +49,7 @@ class PlanKeyExpired(PodiumError):
 
 class TrustedKeys(msgspec.Struct, frozen=True):
     named: Mapping[str, TrustedKey] = MappingProxyType({})
-    # Keys that a person trusts whatever id a signature gives them.
+    # Keys that a person trusts, whatever id a signature gives them.
     unnamed: tuple[TrustedKey, ...] = ()
 
     def candidates(self, key_id: str) -> Sequence[TrustedKey]:
@@ -57,7 +58,7 @@ class TrustedKeys(msgspec.Struct, frozen=True):
 
 
 class Finding(StrEnum):
-    """What is wrong with a signature; the later, the nearer it is to being valid."""
+    """What is wrong with a signature; later members are closer to being valid."""
 
     UNKNOWN_KEY = "unknown key"
     BAD_SIGNATURE = "bad signature"
@@ -68,7 +69,7 @@ class Finding(StrEnum):
     VALID = "valid"
 
 
-# Decisions about who may start what: they are recorded.
+# Decisions about permission to start: they are recorded.
 REFUSALS: Final = (
     PlanNotSigned,
     PlanSignatureInvalid,
@@ -88,7 +89,7 @@ _ERRORS: Final[Mapping[Finding, type[PodiumError]]] = {
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """`key` is the trusted key that the signature was checked with, if there is one."""
+    """`key` is the trusted key with which the signature was checked, if there is one."""
 
     finding: Finding
     text: str
@@ -113,9 +114,9 @@ def judge(
     verify: Verify,
     tenant_id: str | None = None,
 ) -> Verdict:
-    """What one signature is worth. Without a tenant, a key of any tenant is accepted.
+    """The validity of one signature. Without a tenant, a key of any tenant is accepted.
 
-    The signature comes first: until it is right, nothing that the statement says can be relied upon.
+    The signature is checked first: until it is valid, nothing in the statement can be relied on.
     """
     said = signature.statement
     candidates = keys.candidates(said.key_id)
@@ -149,7 +150,7 @@ def _finding(
 
 
 def require_valid(plan: PlanRef, verdicts: Sequence[Verdict]) -> tuple[SignedBy, ...]:
-    """Who signed. Raises the error of the signature that comes nearest to being valid, or `PlanNotSigned`."""
+    """The signers. Raises the error of the signature that is closest to being valid, or `PlanNotSigned`."""
     valid = tuple(one.signed_by() for one in verdicts if one.finding is Finding.VALID)
     if valid:
         return valid

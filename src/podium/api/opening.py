@@ -93,7 +93,7 @@ def open(  # noqa: A001 - called `podium.open`
         folder = _runs_of(store, runs)
         where = store_url(str(store) if store is not None else None, folder)
         use_configured_folders()
-        recordings = recordings_in(_path(record), _path(replay), goes_on=True)
+        recordings = recordings_in(_path(record), _path(replay), continues=True)
         connected = await open_store(where, create=True)
         parts = use_case_parts(
             connected,
@@ -108,7 +108,7 @@ def open(  # noqa: A001 - called `podium.open`
         )
         if actor is not None or not parts.is_owner:
             await _identified(parts)
-        parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
+        parts.engine()  # imported now: decisions must be valid at the moment in which the run is driven
         async with Podium(Session(parts, where, tenant), tuple(providers or ()), nodes) as podium:
             yield podium
 
@@ -116,7 +116,7 @@ def open(  # noqa: A001 - called `podium.open`
 
 
 async def _identified(parts: Parts) -> None:
-    """An actor who is not known is refused before anything else."""
+    """Refuse an unknown actor before anything else."""
     try:
         parts.access()
     except BaseException:
@@ -151,7 +151,7 @@ def resume(run_id: str, **options: Unpack[ResumeRunOptions]) -> Result:
 
 
 def _of(kind: Any, options: Mapping[str, Any]) -> Any:
-    """Those of the options that are declared there."""
+    """The options that are declared in `kind`."""
     return {name: value for name, value in options.items() if name in kind.__annotations__}
 
 

@@ -1,4 +1,4 @@
-"""What the functions of the library take, by name."""
+"""Keyword arguments of the library's functions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ Providers: TypeAlias = Mapping[str, Provider]
 
 
 class OpenOptions(TypedDict, total=False):
-    """What `open` takes."""
+    """Arguments of `open`."""
 
     store: str | Path | None
     runs: str | Path | None
@@ -37,7 +37,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class StartOptions(TypedDict, total=False):
-    """What `Podium.start` takes."""
+    """Arguments of `Podium.start`."""
 
     inputs: Mapping[str, Any] | None
     run_id: str | None
@@ -49,7 +49,7 @@ class StartOptions(TypedDict, total=False):
 
 
 class ResumeOptions(TypedDict, total=False):
-    """What `Podium.resume` takes."""
+    """Arguments of `Podium.resume`."""
 
     workflow: Workflow | str | Path | None
     force: bool
@@ -60,8 +60,8 @@ class ResumeOptions(TypedDict, total=False):
 
 
 class RunOptions(OpenOptions, StartOptions, total=False):
-    """What `run` takes."""
+    """Arguments of `run`."""
 
 
 class ResumeRunOptions(OpenOptions, ResumeOptions, total=False):
-    """What `resume` takes."""
+    """Arguments of `resume`."""

@@ -11,7 +11,7 @@ from podium.api.session import Drive, Session, log_notice
 from podium.api.workflows import Workflow
 from podium.errors import RunRequestConflict
 from podium.log.transitions import RunStatus
-from podium.operations.inputs import check_inputs
+from podium.operations.inputs import SOURCES, check_inputs
 from podium.operations.resume import Replacement, resume_run
 from podium.operations.runs import known_run
 from podium.operations.start import may_start, start_run
@@ -34,7 +34,7 @@ class Podium:
         self._session = session
         self._parts = session.parts
         self._tenant = session.tenant
-        # The names of those that the program brings.
+        # The names of those that the program provides.
         self._providers = providers
         self._nodes = nodes
 
@@ -59,7 +59,7 @@ class Podium:
         `podium sign` wrote.
         """
         flow = self._workflow(workflow, workspace)
-        given = check_inputs(inputs or {}, flow.plan.workflow)
+        given = check_inputs(inputs or {}, flow.plan.workflow, sources=SOURCES)
         await may_start(self._parts, self._tenant)
         if if_exists == "resume" and run_id is not None:
             existing = await self._existing(run_id, flow, given, no_wait=no_wait)

@@ -21,7 +21,7 @@ class AcceptedSignal:
     signal_id: str
     # It had been accepted before: nothing was done now.
     duplicate: bool
-    # Of RETRY_RUN: the run that it has created.
+    # RETRY_RUN only: the run that it has created.
     new_run_id: str | None = None
 
 
@@ -83,7 +83,7 @@ class Run:
         await self._signal("RESUME")
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Ask for its end: steps are ended, `finally` runs. `wait` tells when it has ended."""
+        """Request its end: steps are ended, `finally` runs. `wait` returns when it has ended."""
         from podium.operations.cancel import cancel_run
 
         asked = await cancel_run(self._parts, self._session.tenant, self.run_id, reason=reason)

@@ -1,4 +1,4 @@
-"""What an opened store and its runs share, and how runs are driven beside the program."""
+"""What an opened store and its runs share, and how runs are driven concurrently with the program."""
 
 import asyncio
 import logging
@@ -19,18 +19,18 @@ log: Final = logging.getLogger("podium")
 
 
 class Drive:
-    """One run as the program sees it: driven here in a task of its own, or only looked at."""
+    """One run as the program sees it: driven here in a task of its own, or only observed."""
 
     def __init__(self, session: "Session", run_id: RunId) -> None:
         self.run_id = run_id
-        # Set, and replaced by a new one, whenever there may be something new in the log.
+        # Set, and replaced by a new one, whenever the log may have new records.
         self.changed = asyncio.Event()
         self._session = session
         self.task: asyncio.Task[RunEnded] | None = None
         self._driving: Driving | None = None
         # How often the tasks that wait for it were cancelled.
         self._interrupts = 0
-        # Whether the program has learnt how it ended.
+        # Whether the program was informed how it ended.
         self._is_known = False
 
     @property
@@ -39,7 +39,7 @@ class Drive:
 
     @property
     def is_open(self) -> bool:
-        """Driven here, and not over."""
+        """Whether it is driven here and has not ended."""
         return self.task is not None and not self.task.done()
 
     def begin(self, ready: ReadyRun, *, no_wait: bool = False) -> None:
@@ -56,13 +56,13 @@ class Drive:
         self._session.drives.append(self)
 
     async def started(self) -> None:
-        """Wait until this process drives the run. Raises what keeps it from that."""
+        """Wait until this process drives the run. Raises the error that prevents that."""
         assert self.task is not None
         try:
             while self._driving is None and not self.task.done():
                 await self.changed.wait()
         except asyncio.CancelledError:
-            # It has waited for another process: there is nothing to be cancelled in the run.
+            # It was waiting for another process: there is nothing to be cancelled in the run.
             self.task.cancel()
             raise
         if self._driving is None:
@@ -85,7 +85,7 @@ class Drive:
         return self.task.result()
 
     def raise_unknown_error(self) -> None:
-        """Raises what ended the drive, if the program has not been told."""
+        """Raise the error that ended the drive, if the program was not informed of it."""
         if self.task is not None and not self._is_known:
             self.task.result()
 
@@ -122,7 +122,7 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An opened store, as `Podium` and its runs share it."""
+    """An opened store, shared by `Podium` and its runs."""
 
     parts: Parts
     store_url: str
@@ -130,7 +130,7 @@ class Session:
     drives: list[Drive] = field(default_factory=list)
 
     async def begin(self, ready: ReadyRun) -> None:
-        """Without waiting for it. Here, unless it is driven elsewhere."""
+        """Start driving without waiting; here, unless it is driven elsewhere."""
         is_here = any(one.run_id == ready.run_id and one.is_open for one in self.drives)
         if not is_here and not await self.parts.engine().begin(ready.run_id):
             Drive(self, ready.run_id).begin(ready)

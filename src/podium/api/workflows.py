@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podium.language.diagnostics import Diagnostic, Severity
 from podium.language.reader import MAX_BYTES
+from podium.operations.env_files import EnvFileNotUsable
 from podium.operations.inputs import InvalidInput
 from podium.operations.workflows import require_workflow
 from podium.plan.plan import Plan
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from podium.nodes.registry import NodeClass
 
 
-# What JSON leaves as it is and YAML does not take.
+# Characters that JSON does not escape and YAML does not accept.
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
@@ -47,7 +48,7 @@ class Workflow:
         for the nodes of a contract.
         """
         with Path(path).open("rb") as file:
-            # One byte more than may be read is enough to see that a file is too large.
+            # One byte more than allowed is enough to detect that a file is too large.
             content = file.read(MAX_BYTES + 1)
         return cls._read(content, str(path), workspace, providers, nodes)
 
@@ -62,7 +63,7 @@ class Workflow:
         nodes: "Sequence[NodeClass]" = (),
     ) -> "Workflow":
         """Read YAML text. Files that it names are looked for in the workspace."""
-        # Half of a surrogate pair is reported with its position, like any other byte that is not UTF-8.
+        # A lone surrogate is reported with its position, like any other byte that is not UTF-8.
         return cls._read(text.encode(errors="surrogatepass"), name, workspace, providers, nodes)
 
     @classmethod
@@ -105,5 +106,9 @@ class Workflow:
             nodes=node_registry(nodes) if nodes else None,
         )
         assert reading.plan is not None
+        if reading.env_files:
+            raise EnvFileNotUsable(
+                "`env_file` is read by `podium run`; a program sets the variables of its own process, in os.environ"
+            )
         warnings = tuple(one for one in reading.diagnostics if one.severity is Severity.WARNING)
         return cls(reading.plan.metadata.name, reading.plan, content, warnings)

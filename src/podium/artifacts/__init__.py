@@ -1,1 +1,1 @@
-"""Where artifacts are kept: a folder of this machine, or any object store that speaks S3."""
+"""Artifact stores: a folder of this machine, or any object store that supports S3."""

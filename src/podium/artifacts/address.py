@@ -1,18 +1,18 @@
-"""The address of a bucket, as the configuration file has it: `s3://bucket` or `s3://bucket/prefix`."""
+"""The address of a bucket in the configuration file: `s3://bucket` or `s3://bucket/prefix`."""
 
 import re
 from typing import Final, NamedTuple
 
 _SCHEME: Final = "s3://"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# What needs no encoding in a key, whichever server keeps it.
+# Characters that need no encoding in a key on any server.
 _PREFIX: Final = re.compile(r"[A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*")
-# A key may have 1,024 bytes; the ids of a run and the name of an artifact need room, too.
+# A key may have 1,024 bytes; the ids of a run and the name of an artifact need space, too.
 _MAX_PREFIX: Final = 500
 
 
 class InvalidAddress(ValueError):
-    """Says what is wrong, and quotes nothing: credentials may be in the wrong place."""
+    """Says what is wrong, without quoting anything: credentials may be in the wrong place."""
 
 
 class S3Address(NamedTuple):

@@ -1,7 +1,8 @@
 """The bucket of the configuration file: one store of artifacts for each run, below a prefix of its own.
 
-The library that speaks S3 is an extra and is loaded when the bucket is first used. Credentials, region and endpoint
-come from the environment that it reads (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...) or from the role of the machine.
+The S3 library is an extra and is imported when the bucket is first used. Credentials, region and endpoint
+come from the environment that it reads (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...) or from the role of the
+machine.
 """
 
 import re
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from podium.artifacts.s3 import S3Artifacts
+    from podium.artifacts.s3_segments import S3Segments
 
-# A process asks at most once a minute whether the bucket can be written; if it could not, soon again.
+# A process checks at most once a minute whether the bucket can be written; after a failure, soon again.
 _CHECKED_SECONDS: Final = 60.0
 _FAILED_SECONDS: Final = 3.0
 _MAX_STORES: Final = 64
@@ -49,6 +51,9 @@ class S3Bucket:
         address = _address_of(ref)
         return self._store_at(address) if address is not None else None
 
+    def segments(self, name: str) -> "S3Segments":
+        return self.store(name).segments()
+
     async def remove(self, name: str) -> None:
         await self.store(name).delete_all()
 
@@ -73,7 +78,7 @@ class S3Bucket:
 
 
 def _address_of(ref: ArtifactRef) -> S3Address | None:
-    """Where the store starts that has given the artifact its URI: before the two parts of its SHA-256."""
+    """The root of the store that created the artifact's URI: before the two parts of its SHA-256."""
     found = _URI.fullmatch(ref.uri)
     if found is None or found["folder"] + found["name"] != ref.sha256:
         return None

@@ -1,4 +1,4 @@
-"""What the stores have in common: names made of content, and reading that verifies."""
+"""Shared by the stores: names derived from content, and verified reading."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,7 +8,8 @@ from typing import Final
 from podium.log.artifacts import ArtifactRef
 from podium.ports.artifacts import ArtifactCorrupt, ArtifactNotFound
 
-# Large enough that a thread or a request for each costs nothing, small enough to have many at once.
+# Large enough that the cost of a thread or a request for each is negligible, small enough to hold many
+# concurrently.
 BLOCK_BYTES: Final = 1 << 20
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -19,7 +20,7 @@ def is_sha256(text: str) -> bool:
 
 
 def address_of(ref: ArtifactRef) -> str:
-    """The SHA-256 by which a store finds the content. It comes from outside and becomes part of a path."""
+    """The SHA-256 under which a store has the content. It comes from outside and becomes part of a path."""
     if ref.sha256 is None or not is_sha256(ref.sha256):
         raise ArtifactNotFound(
             f"artifact {ref.uri!r} cannot be found: its reference has no SHA-256 of 64 lower-case digits, and "
@@ -36,7 +37,7 @@ def not_found(ref: ArtifactRef, where: str) -> ArtifactNotFound:
 
 
 async def in_blocks(chunks: AsyncIterator[bytes] | bytes) -> AsyncIterator[bytes]:
-    """The same content in pieces worth a thread or a request each; a log often comes line by line."""
+    """The same content in blocks that are worth a thread or a request each; a log often arrives line by line."""
     if isinstance(chunks, bytes):
         yield chunks
         return
@@ -51,7 +52,9 @@ async def in_blocks(chunks: AsyncIterator[bytes] | bytes) -> AsyncIterator[bytes
 
 
 async def verified(blocks: AsyncIterator[bytes], ref: ArtifactRef, where: str) -> AsyncIterator[bytes]:
-    """Pass the blocks on; raise at the end, or as soon as there are too many bytes, if they are not the artifact."""
+    """Pass the blocks on; raise at the end, or as soon as there are too many bytes, if they do not match the
+    artifact.
+    """
     digest, size = sha256(), 0
     async for block in blocks:
         digest.update(block)

@@ -1,7 +1,7 @@
-"""The few things a store asks of a file system.
+"""The file system operations that a store needs.
 
-They are a port of their own so that tests can take the power away between any two of them, and see what is left
-when only that survives which was synced. Nothing else in the local store touches files.
+They are a port of their own so that tests can simulate a power failure between any two of them, and check
+what is left if only synced data survives. Nothing else in the local store accesses files.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-# Artifacts hold what steps printed and made; other users of the machine have no business there.
+# Artifacts contain output of steps, so other users of the machine must not read them.
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
@@ -26,7 +26,7 @@ class FileSystem(Protocol):
     """Every call raises OSError as the operating system does."""
 
     def make_directory(self, path: Path) -> bool:
-        """True if it was made, False if it was there; its parent has to be there."""
+        """True if it was created, False if it existed; its parent has to exist."""
         ...
 
     def sync_directory(self, path: Path) -> None:
@@ -48,21 +48,21 @@ class FileSystem(Protocol):
     def close(self, file: int) -> None: ...
 
     def link(self, path: Path, name: Path) -> None:
-        """Give a file a second name; raises FileExistsError rather than take the name from another."""
+        """Give a file a second name; raises FileExistsError instead of replacing another file."""
         ...
 
     def replace(self, path: Path, name: Path) -> None:
-        """Give a file another name, taking it from whatever has it, in one step."""
+        """Rename a file atomically, replacing an existing one."""
         ...
 
     def remove(self, path: Path) -> None: ...
 
     def touch(self, path: Path) -> None:
-        """Make it as young as if it had just been written."""
+        """Set its modification time to now."""
         ...
 
     def read(self, path: Path, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from there; fewer only at the end."""
+        """Up to `size` bytes from `offset`; fewer only at the end."""
         ...
 
     def look(self, path: Path) -> FileFacts: ...
@@ -72,7 +72,7 @@ class FileSystem(Protocol):
         ...
 
     def lock(self, path: Path, *, alone: bool) -> AbstractContextManager[None]:
-        """Hold a lock that all processes share, or hold it alone. A dead process holds none."""
+        """Hold a shared lock, or an exclusive one if `alone`. The lock of a dead process is released."""
         ...
 
 
@@ -98,7 +98,7 @@ class RealFiles:
     def write(self, file: int, data: bytes) -> None:
         left = memoryview(data)
         while left:
-            # The system may take less than it is given, for instance when the disk is nearly full.
+            # The system may write less than it is given, for example when the disk is nearly full.
             left = left[os.write(file, left) :]
 
     def sync(self, file: int) -> None:
@@ -133,7 +133,7 @@ class RealFiles:
 
     @contextmanager
     def lock(self, path: Path, *, alone: bool) -> Iterator[None]:
-        # Opened for writing although nothing is written: NFS gives an exclusive lock only then.
+        # Opened for writing although nothing is written: NFS grants an exclusive lock only then.
         with _opened(path, os.O_RDWR | os.O_CREAT) as file:
             fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             yield

@@ -1,6 +1,7 @@
 """The folder of the configuration file: one store of artifacts for each run, below a folder of its own.
 
-For machines that share a file system. Names of parts are ids of runs and of events, and lead out of no folder.
+For machines that share a file system. Names of parts are ids of runs and of events, so they cannot lead out
+of the folder.
 """
 
 import shutil
@@ -8,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from podium.artifacts.folder_segments import FolderSegments
 from podium.artifacts.local import LocalArtifacts
 from podium.artifacts.threads import in_thread
 from podium.errors import PodiumError
@@ -15,7 +17,7 @@ from podium.log.artifacts import ArtifactRef
 from podium.ports.artifacts import ArtifactStore, ArtifactStoreUnavailable, BucketUnreachable
 
 _MAX_STORES: Final = 64
-# Written to find out whether writing is allowed.
+# Written to check whether writing is allowed.
 _CHECK: Final = "podium-write-check"
 
 
@@ -33,8 +35,11 @@ class FolderBucket:
         return self._store_at(self._root / name)
 
     def holding(self, ref: ArtifactRef) -> None:
-        """A URI of an artifact in a folder names no folder."""
+        """A URI of an artifact in a folder does not name the folder."""
         return
+
+    def segments(self, name: str) -> FolderSegments:
+        return FolderSegments(self._root / name)
 
     async def remove(self, name: str) -> None:
         try:
@@ -57,7 +62,7 @@ class FolderBucket:
 
     def _remove(self, name: str) -> None:
         part = self._root / name
-        # Made again for the next that asks: what it remembers of folders is not true any more.
+        # Created again on the next access, because its cached folders no longer exist.
         self._store_at.cache_clear()
         if part.is_dir():
             shutil.rmtree(part)

@@ -1,27 +1,27 @@
 """Artifacts in a folder of this machine.
 
     root/ab/cdef...     an artifact, under the SHA-256 of its content, its first two digits as a folder
-    root/temporary/     what is being written; in the same file system, since only there a name can be given at once
-    root/lock           held by all who give names, and alone by who removes
+    root/temporary/     files being written; in the same file system, so that they can be linked atomically
+    root/lock           shared by processes that create names, exclusive for a process that removes files
 
-The order of a `put` is what makes it safe, and each line rests on the one before:
+The order of a `put` makes it safe, and each step depends on the previous one:
 
-1. The content goes into a temporary file and is synced. Whatever gets a final name is complete, also after a loss
-   of power.
-2. It gets its final name by a hard link, which never takes a name from another file.
-3. The folder is synced, and the one above if the folder may be new. Only now is the artifact acknowledged.
+1. The content is written to a temporary file and synced. Whatever gets a final name is complete, even after a
+   power failure.
+2. It gets its final name by a hard link, which never replaces another file.
+3. The folder is synced, and its parent if the folder may be new. Only now is the artifact acknowledged.
 
-If the content is there already, the file that is there is kept, after it was read and found intact: a damaged one
-is replaced by the good copy at hand. Its folder is synced all the same, since whoever made it may not have come to
-that yet. The lock is there for one race: nothing may be removed for its age while a `put` makes it young again.
+If the content exists already, the existing file is kept, after it was read and found intact: a damaged one is
+replaced by the good copy. Its folder is synced nevertheless, since the process that created it may not have
+done that yet. The lock prevents one race: nothing may be removed because of its age while a `put` renews it.
 
-The URI is `sha256:<hex>` and names no path: a store can be moved, mounted elsewhere or copied to another machine
-and all references in the logs stay true.
+The URI is `sha256:<hex>` and contains no path: a store can be moved, mounted elsewhere or copied to another
+machine, and all references in the logs remain valid.
 
-Several processes may use one folder at once. What a process left in `temporary` when it died is removed by the
-next one that starts, once nothing was written to it for an hour. Age and not the owner's process id decides: on a
-volume shared by containers the ids of others mean nothing here. Should a living writer have paused for that long,
-its `put` fails and can be repeated; nothing acknowledged is ever in that folder.
+Several processes may use one folder concurrently. What a process left in `temporary` when it died is removed
+by the next one that starts, once nothing was written to it for an hour. Age decides, and not the owner's
+process id: on a volume shared by containers the ids of other processes mean nothing here. If a live writer
+has paused for that long, its `put` fails and can be repeated; nothing acknowledged is ever in that folder.
 """
 
 import errno
@@ -56,14 +56,14 @@ _ELSE: Final = "Check the disk and the system log, then try again."
 
 
 class LocalArtifacts:
-    """An `ArtifactStore` in the folder `root`, which is made if it is not there."""
+    """An `ArtifactStore` in the folder `root`, which is created if it does not exist."""
 
     def __init__(self, root: Path, files: FileSystem | None = None) -> None:
         self._root = root.absolute()
         self._temporary = self._root / "temporary"
         self._lock = self._root / "lock"
         self._files = files or RealFiles()
-        # Folders of which this process knows that their own names are durable.
+        # Folders whose own names are known to be durable.
         self._durable: set[Path] = set()
         try:
             self._prepare()
@@ -113,8 +113,8 @@ class LocalArtifacts:
         for directory in (*reversed(self._root.parents), self._root, self._temporary):
             self._files.make_directory(directory)
         for directory in self._root.parents:
-            # All of them: another process that starts at this moment may have made some and not synced them yet.
-            # One that we may not read was not made by us.
+            # All of them: another process that is starting may have created some and not synced them yet. A
+            # folder that we cannot read was not created by us.
             with suppress(PermissionError):
                 self._files.sync_directory(directory)
         self._remove_what_the_dead_left()
@@ -123,7 +123,7 @@ class LocalArtifacts:
         recently = datetime.now(UTC) - _LEFT_BEHIND
         for name in self._files.names(self._temporary):
             path = self._temporary / name
-            with suppress(FileNotFoundError):  # its writer, or another process that starts, was faster
+            with suppress(FileNotFoundError):  # its writer, or another starting process, was faster
                 if self._files.look(path).modified < recently:
                     self._files.remove(path)
 
@@ -159,7 +159,7 @@ class LocalArtifacts:
             modified = self._modified(name)
             if modified is None or (unless_modified_since is not None and modified >= unless_modified_since):
                 return False
-            # Not synced: should it be back after a loss of power, the next sweep removes it.
+            # Not synced: if it reappears after a power failure, the next sweep removes it.
             self._files.remove(self._path_of(name))
             return True
 
@@ -173,14 +173,14 @@ class LocalArtifacts:
         found = []
         for rest in self._files.names(self._root / folder):
             if is_sha256(folder + rest):
-                with suppress(FileNotFoundError):  # removed meanwhile
+                with suppress(FileNotFoundError):  # removed by another process
                     found.append(StoredArtifact(folder + rest, *self._files.look(self._root / folder / rest)))
         return found
 
-    # --- around it -------------------------------------------------------------------------------
+    # --- asynchronous part -----------------------------------------------------------------------
 
     async def _blocks(self, ref: ArtifactRef, path: Path) -> AsyncIterator[bytes]:
-        # Opened for each block again: an artifact never changes, and a reader that goes away leaves nothing open.
+        # Opened again for each block: an artifact never changes, and an abandoned reader leaves nothing open.
         at = 0
         while block := await self._do_with(ref, self._files.read, path, at, BLOCK_BYTES):
             yield block
@@ -214,7 +214,7 @@ class LocalArtifacts:
 
 
 class _Draft:
-    """An artifact on its way into the store."""
+    """An artifact that is being written."""
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self.path = path
@@ -238,11 +238,14 @@ class _Draft:
 
     def finish(self) -> None:
         assert self._file is not None
-        # Once: after a failed sync the system forgets what it could not write, and a second one would succeed.
+        # Only once: after a failed sync the system discards what it could not write, and a second sync would
+        # succeed.
         self._files.sync(self._file)
 
     def discard(self) -> None:
-        """Leave nothing behind, whatever has happened; what cannot be removed now is removed at the next start."""
+        """Leave nothing behind, whatever has happened; what cannot be removed now is removed at the next
+        start.
+        """
         if self._file is not None:
             with suppress(OSError):
                 self._files.close(self._file)

@@ -1,18 +1,18 @@
-"""Artifacts in an object store that speaks S3: Amazon's, or any other at its own endpoint.
+"""Artifacts in an object store that supports S3: Amazon's, or any other at its own endpoint.
 
-An artifact is the object `prefix/ab/cdef...`, under the SHA-256 of its content. S3 writes an object whole or not at
-all, so there is nothing to rename; but its name is known only when the last byte is. The content is therefore
-gathered in a temporary file first (in memory while it is small) and then sent.
+An artifact is the object `prefix/ab/cdef...`, under the SHA-256 of its content. S3 writes an object
+completely or not at all, so there is nothing to rename; but its name is known only after its last byte. The
+content is therefore collected in a temporary file first (in memory while it is small) and then sent.
 
-An object that is there already, and was written within the last few minutes, is not sent again. An older one is:
-that is the only portable way to make it young, and a sweep must not remove for its age what was just put. It is
-replaced by the same bytes, in one step.
+An object that exists already, and was written within the last few minutes, is not sent again. An older one
+is: that is the only portable way to renew it, and a sweep must not remove for its age what was just put. It
+is replaced by the same bytes, atomically.
 
-One race is left that the local store closes with a lock: S3 cannot remove an object only if it is old. Between
-looking and removing there are milliseconds; a sweep leaves an hour.
+One race remains that the local store prevents with a lock: S3 cannot remove an object on condition that it is
+old. Between the check and the removal there are milliseconds; a sweep leaves an hour.
 
-Interrupted uploads of large objects leave invisible parts that cost money. Let the bucket remove them: a lifecycle
-rule `AbortIncompleteMultipartUpload` of one day.
+Interrupted uploads of large objects leave invisible parts that cost money. Let the bucket remove them: a
+lifecycle rule `AbortIncompleteMultipartUpload` of one day.
 """
 
 import os
@@ -29,6 +29,7 @@ from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
 from podium.artifacts.content import address_of, in_blocks, is_sha256, not_found, verified
+from podium.artifacts.s3_segments import S3Segments
 from podium.artifacts.threads import in_thread
 from podium.log.artifacts import ArtifactRef
 from podium.log.times import Timestamp
@@ -39,23 +40,23 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-# obstore raises the first; the second is what its documentation names.
+# obstore raises the first; its documentation names the second.
 _NOT_FOUND: Final = (FileNotFoundError, NotFoundError)
 _IN_MEMORY_BYTES: Final = 8 << 20
-# S3 takes at most 10,000 parts: with these an artifact may have 160 GB.
+# S3 accepts at most 10,000 parts, so an artifact may have 160 GB.
 _PART_BYTES: Final = 16 << 20
 _READ_BYTES: Final = 8 << 20
 _MAX_MESSAGE: Final = 300
 _ANSWER: Final = re.compile(r"<Code>(?P<code>\w+)</Code>\s*<Message>(?P<message>[^<]*)</Message>")
-# Asked for the role of a machine when there are no other credentials.
+# Queried for the role of a machine when there are no other credentials.
 _ROLE_SERVICE: Final = "http://169.254.169.254/"
 _DELETE_BATCH: Final = 1000
-# Written to find out whether writing is allowed; no artifact has such a name.
+# Written to check whether writing is allowed; no artifact has such a name.
 _CHECK: Final = "podium-write-check"
 
 
 class S3Artifacts:
-    """An `ArtifactStore` in a bucket, which has to be there.
+    """An `ArtifactStore` in a bucket, which has to exist.
 
     What is not given is taken from the usual AWS variables or from the machine's role.
     """
@@ -87,9 +88,9 @@ class S3Artifacts:
             "session_token": session_token,
         }
         config: S3Config = {key: value for key, value in given.items() if value is not None}  # type: ignore[assignment]
-        # Without encryption only where the operator asked for it by the address.
+        # Without encryption only if the operator requested it by the address.
         client: ClientConfig = {"allow_http": (endpoint or "").startswith("http://")}
-        # A few quick repeats for a lost connection; to try again later is for the runtime to decide.
+        # A few quick retries for a lost connection; later retries are up to the runtime.
         retry: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
         self._store = S3Store(bucket, config=config, client_options=client, retry_config=retry)
 
@@ -141,8 +142,12 @@ class S3Artifacts:
                     if is_sha256(name):
                         yield StoredArtifact(name, found["size"], found["last_modified"])
 
+    def segments(self) -> S3Segments:
+        """Below the same prefix."""
+        return S3Segments(self._store, self._prefix, _NOT_FOUND, self._asking)
+
     async def delete_all(self) -> None:
-        """Everything below the prefix, whatever its name."""
+        """Delete everything below the prefix, whatever its name."""
         assert self._prefix, "a whole bucket is never emptied"
         paths: list[str] = []
         with self._asking():
@@ -152,7 +157,7 @@ class S3Artifacts:
                 await obstore.delete_async(self._store, paths[start : start + _DELETE_BATCH])
 
     def check(self) -> None:
-        """Raises `ArtifactStoreUnavailable` if nothing can be written here now. Blocks."""
+        """Raises `ArtifactStoreUnavailable` if nothing can be written here at present. Blocks."""
         with self._asking():
             obstore.put(self._store, f"{self._prefix}/{_CHECK}".lstrip("/"), b"")
 
@@ -176,7 +181,7 @@ class S3Artifacts:
                 return None
 
     async def _blocks(self, ref: ArtifactRef, name: str, size: int) -> AsyncIterator[bytes]:
-        # A request for each: one for the whole would run into its time limit, and a slow reader would hold it open.
+        # A request for each: a single one would run into its timeout, and a slow reader would keep it open.
         for start in range(0, size, _READ_BYTES):
             with self._asking():
                 try:
@@ -202,7 +207,9 @@ class S3Artifacts:
 
 
 def _answer_in(error: Exception) -> str:
-    """What the server said. Not all of its answer: that names the key that the request was signed with."""
+    """The server's message, but not its whole answer, which contains the id of the key that signed the
+    request.
+    """
     text = reason_of(error)
     if _ROLE_SERVICE in text:
         return "no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, and the machine has no role"

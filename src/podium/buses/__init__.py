@@ -1,1 +1,3 @@
-"""Where events are published and read: memory, files of JSON lines, Kafka; all adapters of the same ports."""
+"""Buses for publishing and reading events: memory, files of JSON lines, Kafka; all are adapters of the same
+ports.
+"""

@@ -1,8 +1,8 @@
-"""A bus that is a folder: one file of JSON lines per topic, for tests and for a machine without a broker.
+"""A bus in a folder: one file of JSON lines per topic, for tests and for a machine without a broker.
 
-A line is `{"key": .., "headers": {..}, "value": ..}`; a value that is not JSON is `base64` instead. The place of a
-message is the number of its line, so lines are only ever added. How far a group has come is in `.groups`; one member
-of a group reads a topic at a time, the next one takes over when it ends.
+A line is `{"key": .., "headers": {..}, "value": ..}`; a value that is not JSON is `base64` instead. The
+offset of a message is the number of its line, so lines are only ever appended. The positions of groups are in
+`.groups`; one member of a group reads a topic at a time, the next one takes over when it ends.
 """
 
 import asyncio
@@ -40,7 +40,9 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JsonTopicsBus:
-    """Appends to the files of a folder. Events go to `topic`, what steps publish to the topics that they name."""
+    """Appends to the files of a folder. Events are written to `topic`, what steps publish to the topics that
+    they name.
+    """
 
     def __init__(self, folder: Path, name: str, topic: str | None = None) -> None:
         self.name = name
@@ -48,7 +50,7 @@ class JsonTopicsBus:
         self._topic = topic
 
     def check(self) -> None:
-        """Raises `FileNotUsable` and OSError: what could never work is found before the first event."""
+        """Raises `FileNotUsable` and OSError: permanent errors are detected before the first event."""
         check_folder(self._folder)
 
     async def publish(self, records: Sequence[EventRecord]) -> int:
@@ -83,7 +85,7 @@ class JsonTopicsSource:
         self._place = folder / ".groups" / group / topic
         self._lock: int | None = None
         self._next = (0, 0)
-        # Where the line after each one that was handed out starts.
+        # The start of the line after each one that was handed out.
         self._ends: dict[int, int] = {}
 
     async def open(self) -> None:
@@ -125,9 +127,9 @@ class JsonTopicsSource:
             file.seek(start)
             content = file.read(_READ_BYTES)
             if b"\n" not in content:
-                content += file.readline()  # however long: what follows it must be read
+                content += file.readline()  # of any length, because the next line must be read, too
         found = []
-        # What is behind the last end of a line is still being written: it is read when it is whole.
+        # What follows the last line end is still being written: it is read when it is complete.
         for line in content.split(b"\n")[:-1][:limit]:
             start += len(line) + 1
             if line.strip():
@@ -194,7 +196,7 @@ class JsonTopics:
         return []
 
     async def timed_by_senders(self, names: Sequence[str]) -> list[str]:
-        return []  # a line has no time
+        return []  # lines have no times
 
     def how_to_time(self, name: str) -> str:
         return ""
@@ -242,7 +244,7 @@ def _is_json_line(value: bytes) -> bool:
 
 
 def _decode(topic: str, number: int, line: bytes) -> Incoming:
-    """A line in another format is a message with just this content; what it is for decides its consumer."""
+    """A line in another format is a message with just this content; its consumer decides about it."""
     facts: dict[str, Any] = {"topic": topic, "partition": 0, "offset": number}
     try:
         read = msgspec.json.decode(line, type=_Line)

@@ -1,11 +1,9 @@
-"""A bus that is a file: one JSON object per line, for `tail -f` and for programs that read files."""
+"""A bus in a file: one JSON object per line, for `tail -f` and for programs that read files."""
 
 import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from podium.files import FileNotUsable
 from podium.log.envelope import encode_envelope
@@ -13,14 +11,16 @@ from podium.log.events import EventRecord
 
 
 class JsonLinesBus:
-    """Appends to a file. A line is written whole and flushed to disk before the event counts as delivered."""
+    """Appends to a file. A line is written completely and flushed to disk before the event counts as
+    delivered.
+    """
 
     def __init__(self, path: Path, name: str = "jsonl") -> None:
         self.name = name
         self._path = path
 
     def check(self) -> None:
-        """Raises `FileNotUsable` and OSError: what could never work is found before the first event."""
+        """Raises `FileNotUsable` and OSError: permanent errors are detected before the first event."""
         if self._path.exists() and not self._path.is_file():
             raise FileNotUsable(f"{str(self._path)!r} is not a regular file; name a file to append events to")
         os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
@@ -35,11 +35,11 @@ class JsonLinesBus:
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Add whole lines to a file and flush them to disk. After an error some may be there."""
+    """Append complete lines to a file and flush them to disk. After an error some may have been written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         _end_torn_line(path, descriptor)
-        # O_APPEND: several processes may write to one file without tearing each other's lines.
+        # O_APPEND: several processes may write to one file without interleaving their lines.
         written = os.write(descriptor, lines)
         if written != len(lines):
             raise OSError(f"only {written} of {len(lines)} bytes could be written to {path}")
@@ -49,21 +49,10 @@ def append_lines(path: Path, lines: bytes) -> None:
 
 
 def _end_torn_line(path: Path, descriptor: int) -> None:
-    """A crash may have left half a line: it is ended, so that the next event is on a line of its own."""
+    """A crash may have left a partial line: it is ended, so that the next event is on a line of its own."""
     size = os.fstat(descriptor).st_size
     if size:
         with path.open("rb") as file:
             file.seek(size - 1)
             if file.read(1) != b"\n":
                 os.write(descriptor, b"\n")
-
-
-def read_lines(path: Path) -> list[dict[str, object]]:
-    """The events in such a file; torn lines are left out, for their events come again."""
-    events = []
-    for line in path.read_bytes().splitlines():
-        try:
-            events.append(msgspec.json.decode(line, type=dict[str, object]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    return events

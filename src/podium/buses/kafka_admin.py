@@ -1,7 +1,7 @@
-"""A client of Kafka for questions about topics and groups.
+"""A client for queries about Kafka's topics and groups.
 
-It serves its callbacks only when it is polled: an error of the login is known after that, and until then looks like a
-broker that does not answer.
+It calls its callbacks only when it is polled: an error of the login is known only after that, and until then
+looks like a broker that does not answer.
 """
 
 import time
@@ -15,13 +15,13 @@ from podium.buses.kafka_settings import UNUSABLE_SETTINGS, KafkaConnection
 from podium.errors import PodiumError
 from podium.ports.bus import BusRefused
 
-# Shorter than the claim of a line of the outbox, so that no other relay takes it over while this one still waits.
+# Shorter than a claim in the outbox, so that no other relay takes it over while this one still waits.
 PATIENCE: Final = 15.0
 _LOOK_SECONDS: Final = 1.0
 
 
 class KafkaAdmin:
-    """Keep it until all of its requests are answered: a client that is let go takes them along."""
+    """Keep it until all of its requests are answered: when a client is freed, they are lost."""
 
     def __init__(self, connection: KafkaConnection) -> None:
         """Raises `BusRefused`."""
@@ -33,7 +33,8 @@ class KafkaAdmin:
             raise BusRefused(f"{self._name}: {UNUSABLE_SETTINGS}") from None
 
     def topics(self, patience: float) -> frozenset[str]:
-        """Those that the user may see. A refusal is raised when it is known, and not after the whole time.
+        """The topics that the user may see. A refusal is raised as soon as it is known, and not after the
+        whole time.
 
         Raises `BusRefused` and `BusUnavailable`.
         """
@@ -47,7 +48,7 @@ class KafkaAdmin:
                     raise problem from None
 
     def problem(self, error: KafkaException, topic: str | None = None) -> PodiumError:
-        """What it means for a caller."""
+        """The error for a caller."""
         self.client.poll(0)
         return as_podium(self._refusal or error.args[0], self._name, topic)
 

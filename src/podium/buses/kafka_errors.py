@@ -1,11 +1,11 @@
-"""What Kafka's errors mean for us. Only their names are shown: their texts may quote settings and messages."""
+"""Translates Kafka's errors. Only their names are shown: their texts may quote settings and messages."""
 
 from typing import Final
 
 from confluent_kafka import KafkaError
 
 from podium.errors import PodiumError
-from podium.ports.bus import BusRefused, BusUnavailable, TopicRefused
+from podium.ports.bus import BusRefused, BusUnavailable, MessageRefused, TopicRefused
 
 _TOPIC: Final = frozenset(
     {
@@ -27,13 +27,17 @@ _REFUSED: Final = frozenset(
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.INVALID_GROUP_ID,
         KafkaError._INVALID_ARG,
+    }
+)
+_MESSAGE: Final = frozenset(
+    {
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.POLICY_VIOLATION,
         KafkaError.INVALID_RECORD,
     }
 )
-# A group that has moved on: its messages are handed out again, to this member or another one.
+# The group has rebalanced: its messages are delivered again, to this member or another one.
 MOVED_ON: Final = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,
@@ -58,11 +62,15 @@ _NEXT_STEP: Final = {
 
 
 def as_podium(error: KafkaError, bus: str, topic: str | None = None) -> PodiumError:
-    """The error for a caller: whose it is, its name, and what to do."""
+    """The error for a caller: which part it concerns, its name, and what to do."""
     code, name = error.code(), error.name()
     if topic is not None and code in _TOPIC:
         return TopicRefused(
             f"{bus} refuses the topic {topic!r} ({name}); {_NEXT_STEP.get(code, 'check its name')}"
+        )
+    if code in _MESSAGE:
+        return MessageRefused(
+            f"{bus} refuses a message ({name}); make it smaller, or check what the topic accepts"
         )
     if code in _REFUSED:
         return BusRefused(f"{bus} refuses this ({name}); {_NEXT_STEP.get(code, 'check its settings')}")

@@ -1,7 +1,7 @@
-"""How many messages a consumer group has not committed, asked by a client of its own.
+"""How many messages a consumer group has not committed, queried by a client of its own.
 
-The client that polls cannot be asked: its questions wait behind the fetch that waits for messages, and it takes no
-messages while it waits for the answers.
+The polling client cannot be used: its queries wait behind the fetch that waits for messages, and it receives
+no messages while it waits for the answers.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _ANSWER_SECONDS: Final = 2.0
 
 
 class KafkaLag:
-    """Of one topic. The client does not subscribe, so it is not a member of the group."""
+    """The lag of one topic. The client does not subscribe, so it is not a member of the group."""
 
     def __init__(self, connection: KafkaConnection, topic: str, group: str) -> None:
         self._settings = connection.settings(
@@ -54,7 +54,7 @@ class KafkaLag:
             if self._is_closed:
                 return None
             low, high = client.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
-            # Nothing committed means all that the broker still has.
+            # Without a committed offset, all messages that the broker still has.
             total += max(0, high - (place.offset if place.offset >= 0 else low))
         return total
 

@@ -1,8 +1,9 @@
 """Sends messages to Kafka: each at least once, those of one key in order.
 
-The producer is idempotent and never gives a message up by itself, so what it still holds is sent before anything that
-comes later, also after an outage: a caller that stops waiting and sends again causes repetitions, never gaps or
-another order. A thread collects the broker's answers; the event loop wakes up once for all that came together.
+The producer is idempotent and never gives up a message by itself, so what it still holds is sent before
+anything later, even after an outage: a caller that stops waiting and sends again causes repetitions, never
+gaps or another order. A thread collects the broker's answers; the event loop wakes up once for all that
+arrived together.
 """
 
 import asyncio
@@ -27,6 +28,9 @@ _PRODUCER: Final[dict[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
     "message.timeout.ms": 0,
+    # The most that the client knows: the topic decides what is too large. It may have larger ones than the client's
+    # default, and each of them may become a dead letter.
+    "message.max.bytes": 1_000_000_000,
     "linger.ms": 5,
     "compression.type": "lz4",
     "log_level": 0,
@@ -34,7 +38,7 @@ _PRODUCER: Final[dict[str, Any]] = {
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A message, and which of the caller's things it belongs to."""
+    """A message, and the index of the caller's item that it belongs to."""
 
     index: int
     topic: str
@@ -52,11 +56,11 @@ class _Batch:
         self.errors: dict[int, tuple[KafkaError, str]] = {}
         self._unanswered = Counter(message.index for message in messages)
         self._left = len(messages)
-        # Answers come from the thread, and for what could not even be handed over from the event loop.
+        # Answers come from the thread, and for what could not be queued at all from the event loop.
         self._lock = threading.Lock()
 
     def answer(self, index: int, topic: str, error: KafkaError | None) -> bool:
-        """Whether it was the last one."""
+        """Returns whether it was the last one."""
         with self._lock:
             self._left -= 1
             self._unanswered[index] -= 1
@@ -92,7 +96,7 @@ class KafkaSender:
     async def send(self, messages: Sequence[Outgoing]) -> int | None:
         """The lowest index of which something was not delivered; None if everything was.
 
-        Raises what is wrong with index 0 if that was not delivered.
+        Raises the error of index 0 if that was not delivered.
         """
         await self._wait_for_abandoned()
         for topic in dict.fromkeys(message.topic for message in messages):
@@ -110,12 +114,14 @@ class KafkaSender:
         await asyncio.to_thread(KafkaAdmin(self._connection).topics, self._patience)
 
     async def check_topic_exists(self, topic: str) -> None:
-        """As `check_topic`, and never creates it: a name with a typing error would be read forever."""
+        """Like `check_topic`, but never creates it: otherwise a misspelled name would be read forever."""
         if topic not in await asyncio.to_thread(KafkaAdmin(self._connection).topics, self._patience):
             raise as_podium(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.name, topic)
 
     async def check_topic(self, topic: str) -> None:
-        """Raises `TopicRefused`, `BusRefused` and `BusUnavailable`. A broker that creates topics creates it."""
+        """Raises `TopicRefused`, `BusRefused` and `BusUnavailable`. If the broker creates topics
+        automatically, it is created.
+        """
         if topic in self._topics:
             return
         producer = self._started()
@@ -148,7 +154,7 @@ class KafkaSender:
                 return
 
     def _refuse(self, batch: _Batch, rest: "Sequence[Outgoing]", error: Exception) -> None:
-        """The first of them cannot be sent, and what follows would overtake it."""
+        """The first of them cannot be sent, and the following ones must not overtake it."""
         reason = error.args[0] if isinstance(error, KafkaException) else KafkaError(KafkaError._QUEUE_FULL)
         for message in rest:
             if batch.answer(message.index, message.topic, reason):
@@ -193,20 +199,24 @@ class KafkaSender:
     def _started(self) -> Producer:
         if self._producer is None:
             self._loop = asyncio.get_running_loop()
+            self._closing = closing = threading.Event()
+            on_error = partial(self._on_error, closing)
             try:
-                settings = self._connection.settings(**_PRODUCER, error_cb=self._on_error)
-                self._producer = Producer(settings)
+                self._producer = Producer(self._connection.settings(**_PRODUCER, error_cb=on_error))
             except KafkaException:
                 raise BusRefused(f"{self.name}: {UNUSABLE_SETTINGS}") from None
-            self._closing.clear()
-            self._thread = threading.Thread(target=self._collect, args=(self._producer,), daemon=True)
+            self._thread = threading.Thread(target=self._collect, args=(self._producer, closing), daemon=True)
             self._thread.start()
         return self._producer
 
-    def _collect(self, producer: Producer) -> None:
-        while not self._closing.is_set():
+    def _collect(self, producer: Producer, closing: threading.Event) -> None:
+        while not closing.is_set():
             producer.poll(_POLL_SECONDS)
             self._wake()
+        # What it still holds will never be sent, so the waiting senders have to be informed.
+        producer.purge()
+        producer.flush(_FLUSH_SECONDS)
+        self._wake()
 
     def _wake(self) -> None:
         answered, self._answered = self._answered, []
@@ -228,11 +238,11 @@ class KafkaSender:
         if batch.answer(index, topic, error):
             self._answered.append(batch)
 
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
+    def _on_error(self, closing: threading.Event, error: KafkaError) -> None:
+        if error.fatal() and closing is self._closing:
             # It sends nothing more; the next message gets a new producer.
             self._producer = None
-            self._closing.set()
+            closing.set()
         if is_refusal(error):
             self._refusal = error
 

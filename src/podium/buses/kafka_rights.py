@@ -1,6 +1,7 @@
-"""What the user of a connection may do with topics and a group, as the broker says before anything starts.
+"""The permissions of a connection's user for topics and a group, as reported by the broker before anything
+starts.
 
-Without this, a topic that is hidden from the user looks like a missing one, and a read or a write that is not allowed
+Without this, a topic that is hidden from the user looks like a missing one, and a forbidden read or write
 fails only when it is tried.
 """
 
@@ -34,7 +35,7 @@ class KafkaRights:
     async def check(
         self, *, reads: Sequence[str] = (), writes: Sequence[str] = (), group: str | None = None
     ) -> None:
-        """Raises `TopicRefused`, `BusRefused` and `BusUnavailable`. Topics that do not exist are left out."""
+        """Raises `TopicRefused`, `BusRefused` and `BusUnavailable`. Topics that do not exist are skipped."""
         commands = await self.missing(reads=reads, writes=writes, group=group)
         if commands:
             raise TopicRefused(
@@ -45,7 +46,7 @@ class KafkaRights:
     async def missing(
         self, *, reads: Sequence[str] = (), writes: Sequence[str] = (), group: str | None = None
     ) -> list[str]:
-        """A command for each right that the user lacks. Raises `BusRefused` and `BusUnavailable`."""
+        """A command for each missing permission of the user. Raises `BusRefused` and `BusUnavailable`."""
         found = await asyncio.to_thread(self._missing, reads, writes, group)
         return [self._command(right) for right in found]
 
@@ -77,7 +78,7 @@ class KafkaRights:
         yield from (right for right in wanted if not _includes(allowed[right.name], right))
 
     def _of_group(self, admin: KafkaAdmin, group: str) -> Iterator[Right]:
-        """A broker that has just started may not know its groups yet; then the membership is the test."""
+        """A broker that has just started may not know its groups yet; then joining is the test."""
         (answer,) = admin.client.describe_consumer_groups(
             [group], include_authorized_operations=True, request_timeout=self._patience
         ).values()
@@ -98,7 +99,7 @@ class KafkaRights:
 
 
 def _operations(admin: KafkaAdmin, answer: Any) -> Sequence[AclOperation] | None:
-    """None: as far as the broker says, everything."""
+    """None: everything, as far as the broker reports."""
     try:
         found: Sequence[AclOperation] | None = answer.result().authorized_operations
     except KafkaException as error:

@@ -1,4 +1,5 @@
-"""How a Kafka cluster is reached: its address, and credentials from the secrets. No message or `repr` shows them.
+"""The connection to a Kafka cluster: its address, and credentials from the secrets. No message or `repr`
+shows them.
 
 kafka://host:port[,host:port]       without encryption
 kafka+tls://host:port[,host:port]   with TLS
@@ -19,13 +20,13 @@ SCHEMES: Final = {"kafka": False, "kafka+tls": True}
 USERNAME: Final = "PODIUM_KAFKA_USERNAME"
 PASSWORD: Final = "PODIUM_KAFKA_PASSWORD"
 MECHANISM: Final = "PODIUM_KAFKA_SASL"
-# PEM texts: whom to trust, and who we are.
+# PEM texts: trusted authorities, and our own certificate and key.
 _CERTIFICATES: Final = {
     "PODIUM_KAFKA_CA": "ssl.ca.pem",
     "PODIUM_KAFKA_CERTIFICATE": "ssl.certificate.pem",
     "PODIUM_KAFKA_KEY": "ssl.key.pem",
 }
-# Without the client's own words, which may quote a setting.
+# Without the client's own message, which may quote a setting.
 UNUSABLE_SETTINGS: Final = "the settings of the connection cannot be used; check the secrets PODIUM_KAFKA_*"
 _MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _SERVER: Final = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
@@ -39,13 +40,13 @@ class KafkaAddress(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """With everything that tells two buses apart."""
+        """With everything that distinguishes two buses."""
         scheme = "kafka+tls" if self.is_encrypted else "kafka"
         return f"{scheme}://{self.servers}" + (f"/{self.topic}" if self.topic is not None else "")
 
 
 def parse_address(text: str, topic: str | None = None) -> KafkaAddress:
-    """Raises ValueError, with what is wrong; the text itself may hold credentials and is not repeated."""
+    """Raises ValueError, with what is wrong; the text itself may contain credentials and is not quoted."""
     scheme, _, servers = text.partition("://")
     if "@" in servers:
         raise ValueError(f"write no credentials into it; {USERNAME} and {PASSWORD} are looked up as secrets")
@@ -57,10 +58,12 @@ def parse_address(text: str, topic: str | None = None) -> KafkaAddress:
 
 
 class KafkaConnection:
-    """Where the cluster is and what to show it. It is not a mapping on purpose: no encoder accepts it."""
+    """The address of the cluster and the credentials. Deliberately not a mapping, so that no encoder accepts
+    it.
+    """
 
     def __init__(self, address: KafkaAddress, secrets: Mapping[str, str]) -> None:
-        """Raises `ExtraMissing`, `BusRefused`, and what looking up a secret does."""
+        """Raises `ExtraMissing`, `BusRefused`, and what looking up a secret raises."""
         if not has_extra("kafka"):
             raise ExtraMissing(f"the bus {address.name}: {install_hint('kafka')}")
         self.address = address

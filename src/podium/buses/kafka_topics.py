@@ -32,7 +32,7 @@ class KafkaTopics:
         return await asyncio.to_thread(self._missing, names)
 
     async def create(self, names: Sequence[str]) -> None:
-        """With times of the broker, which are compared with those of ticks."""
+        """With times set by the broker, which are compared with those of ticks."""
         await asyncio.to_thread(self._create, names)
 
     def how_to_create(self, name: str) -> str:
@@ -61,7 +61,7 @@ class KafkaTopics:
         return [name for name in unseen if name not in hidden]
 
     def _hidden(self, admin: KafkaAdmin, names: Sequence[str]) -> set[str]:
-        """Those of which the user may not even see whether they exist. Asked in a way that creates none."""
+        """Topics whose existence is hidden from the user. Queried in a way that creates none."""
         if not names:
             return set()
         answers = admin.client.describe_topics(TopicCollection(list(names)), request_timeout=self._patience)
@@ -80,7 +80,7 @@ class KafkaTopics:
         )
         found = []
         for resource, answer in asked.items():
-            # Not everyone may ask; then each message says whose time it has.
+            # Not every user may query this; then each message says which side set its time.
             with suppress(KafkaException):
                 if answer.result()[_TIMES].value != _OF_THE_BROKER:
                     found.append(resource.name)

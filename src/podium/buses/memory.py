@@ -15,12 +15,12 @@ _WAIT_SECONDS: Final = 0.2
 
 
 class MemoryTopics:
-    """Topics of one partition each, and how far groups have come in them."""
+    """Topics of one partition each, and the positions of groups in them."""
 
     def __init__(self) -> None:
         self.topics: defaultdict[str, list[Incoming]] = defaultdict(list)
         self.committed: dict[tuple[str, str], int] = {}
-        # Who reads a topic for a group: the member that joined last.
+        # The reader of a topic for a group: the member that joined last.
         self.members: dict[tuple[str, str], object] = {}
         self.changed = asyncio.Event()
 
@@ -41,7 +41,9 @@ class MemoryTopics:
 
 
 class MemoryBus:
-    """Keeps what was published. Events go to `topic` of `topics`, what steps publish to the topics that they name."""
+    """Keeps what was published. Events are added to `topic` of `topics`, what steps publish to the topics
+    that they name.
+    """
 
     def __init__(
         self, name: str = "memory", topics: MemoryTopics | None = None, topic: str | None = None

@@ -1,1 +1,1 @@
-"""Where nodes are registered: adapters of `ports/catalog.py`."""
+"""Service catalogs and registration tables: adapters of `ports/catalog.py`."""

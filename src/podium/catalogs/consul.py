@@ -1,11 +1,13 @@
-"""Services of nodes in Consul, over the catalog API: they belong to external nodes, which are ours alone.
+"""Services of nodes in Consul, over the catalog API: they belong to external nodes that only this module
+uses.
 
-The agent API is slower with every service and loses them with its agent. An external node has no agent, so that nothing
-but this module adds or removes its services, and other installations use other nodes. There are 256 of them: a
-registration reads all services of its node, so that with one node it would take longer with every service. The first
-two digits of the id choose the node, so that nodes in order have services in order.
+The agent API becomes slower with every service and loses them with its agent. An external node has no agent,
+so that nothing but this module adds or removes its services, and other installations use other nodes. There
+are 256 of them: a registration reads all services of its node, so that with a single node it would take
+longer with every service. The first two digits of the id select the node, so that nodes in order have
+services in order.
 
-No text of an answer becomes part of an error: Consul repeats what it was sent.
+No text of an answer becomes part of an error, because Consul quotes what it was sent.
 """
 
 import asyncio
@@ -26,8 +28,8 @@ from podium.ports.catalog import CatalogRefused, CatalogUnavailable, Service, ch
 CALL_SECONDS: Final = 10.0
 _CONNECTIONS: Final = 32
 _PAGE_SIZE: Final = 500
-# Consul wants an address for a node. This one is reserved for documentation: it leads nowhere, and nodes have their
-# endpoints in the metadata of their services.
+# Consul requires an address for a node. This one is reserved for documentation and unreachable; nodes have
+# their endpoints in the metadata of their services.
 _NO_ADDRESS: Final = "192.0.2.1"
 _NODE_META: Final = {"external-node": "true", "external-probe": "false"}
 _INSTALLATION: Final = "podium-installation"
@@ -44,7 +46,7 @@ class ConsulServices:
     """A `ServiceCatalog`. Belongs to the event loop that it is first used on."""
 
     def __init__(self, connection: ConsulConnection, node: str, *, seconds: float = CALL_SECONDS) -> None:
-        """`node`: what the names of the external nodes start with. Raises ValueError if it cannot be."""
+        """`node`: the prefix of the external nodes' names. Raises ValueError if it is not valid."""
         check_node(node)
         self.node = node
         self._seconds = seconds
@@ -60,7 +62,9 @@ class ConsulServices:
         )
 
     async def check(self) -> None:
-        """Add the node, if it is not there: whether Consul can be reached, and accepts the token and the datacenter."""
+        """Add the node, if it does not exist: checks whether Consul can be reached, and accepts the token and
+        the datacenter.
+        """
         if self._datacenter is not None:
             await self._check_datacenter(self._datacenter)
         await self._put("register", self._entry(self.node_of(UUID(int=0))))
@@ -94,7 +98,7 @@ class ConsulServices:
         await self._http.aclose()
 
     async def _check_datacenter(self, name: str) -> None:
-        """Consul answers a request for an unknown one as if it had failed."""
+        """Consul answers a request for an unknown one with a server failure."""
         known = await self._get("datacenters", list[str])
         if name not in known:
             raise CatalogRefused(
@@ -102,7 +106,7 @@ class ConsulServices:
             )
 
     async def _nodes(self) -> list[str]:
-        """External nodes of ours, in order."""
+        """Our external nodes, in order."""
         params = {"node-meta": f"{_INSTALLATION}:{self.node}", **self._params}
         found = {one.name for one in await self._get("nodes", list[_Node], params)}
         return sorted(found & {f"{self.node}-{number:02x}" for number in range(256)})
@@ -130,7 +134,7 @@ class ConsulServices:
 
     async def _put(self, action: str, body: dict[str, Any], also_fine: tuple[int, ...] = ()) -> None:
         content = _encoded(body)
-        # The limit of the client is for each read of a part.
+        # The client's timeout applies to each read of a part.
         with _failures(self._seconds):
             async with asyncio.timeout(self._seconds):
                 answer = await self._http.put(f"/v1/catalog/{action}", content=content)
@@ -174,7 +178,9 @@ async def _found(answer: httpx2.Response, digits: str) -> AsyncIterator[Service]
 
 
 def _service(found: dict[str, Any], digits: str) -> Service | None:
-    """As it is there, also if we would not register it; None for what cannot be ours, or not on this node."""
+    """The entry as it is, even if we would not register it; None for what cannot be ours, or not on this
+    node.
+    """
     given = found.get("ID")
     try:
         node_id = UUID(given)
@@ -200,7 +206,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 @contextmanager
 def _failures(seconds: float) -> Iterator[None]:
-    """What goes wrong between us and Consul, as errors that show nothing of it."""
+    """Translates errors of the communication with Consul, without any of their text."""
     try:
         yield
     except PodiumError:

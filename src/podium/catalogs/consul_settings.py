@@ -1,4 +1,4 @@
-"""How Consul is reached: its address, and credentials from the secrets. No message or `repr` shows them.
+"""The connection to Consul: its address, and credentials from the secrets. No message or `repr` shows them.
 
 http://host:port    https://host:port    consul://host:port (like http)    consul+tls://host:port (like https)
 
@@ -18,7 +18,7 @@ from podium.ports.catalog import CatalogRefused
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 
 TOKEN: Final = "PODIUM_CONSUL_TOKEN"
-# PEM text: whom to trust.
+# PEM text: the trusted authority.
 AUTHORITY: Final = "PODIUM_CONSUL_CA"
 _SCHEMES: Final = {"http": "http", "consul": "http", "https": "https", "consul+tls": "https"}
 _SERVER: Final = lazy_pattern(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?")
@@ -34,7 +34,7 @@ class ConsulAddress(msgspec.Struct, frozen=True):
 
 
 def parse_address(text: str) -> ConsulAddress:
-    """Raises ValueError, with what is wrong; the text itself may hold credentials and is not repeated."""
+    """Raises ValueError, with what is wrong; the text itself may contain credentials and is not quoted."""
     scheme, _, rest = text.partition("://")
     place, _, query = rest.partition("?")
     server, datacenter = place.removesuffix("/"), query.removeprefix("dc=")
@@ -52,10 +52,10 @@ def parse_address(text: str) -> ConsulAddress:
 
 
 def external_node(environment: str, namespace: str) -> str:
-    """What the nodes of Consul with the services of one installation, and of no other one, are called.
+    """The prefix of the external nodes of one installation.
 
-    Names are not case-sensitive in Consul and may have characters that DNS does not allow: the digest keeps apart what
-    would look the same.
+    Names are not case-sensitive in Consul and may contain characters that DNS does not allow: the digest
+    distinguishes names that would look the same.
     """
     digest = hashlib.sha256(f"{environment}/{namespace}".encode()).hexdigest()[:8]
     readable = re.sub(r"[^a-z0-9-]+", "-", f"podium-{environment}-{namespace}".lower())
@@ -69,10 +69,10 @@ def check_node(node: str) -> None:
 
 
 class ConsulConnection:
-    """Where Consul is and what to show it. It is not a mapping on purpose: no encoder accepts it."""
+    """The address of Consul and the credentials. Deliberately not a mapping, so that no encoder accepts it."""
 
     def __init__(self, address: ConsulAddress, secrets: Mapping[str, str]) -> None:
-        """Raises `ExtraMissing`, `CatalogRefused`, and what looking up a secret does."""
+        """Raises `ExtraMissing`, `CatalogRefused`, and what looking up a secret raises."""
         if not has_extra("consul"):
             raise ExtraMissing(f"the service catalog: {install_hint('consul')}")
         self.address = address

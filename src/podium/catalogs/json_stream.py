@@ -1,4 +1,6 @@
-"""The objects of a list inside a large JSON text, one after the other, without the whole text in memory."""
+"""The objects of a list inside a large JSON text, one after the other, without holding the whole text in
+memory.
+"""
 
 import codecs
 import json
@@ -7,14 +9,15 @@ from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, Final
 
 _BETWEEN: Final = re.compile(r"[\s,]*")
-# Of what is kept until it is a whole object.
+# Limit for an incomplete object.
 _MAX_PENDING: Final = 8 * 2**20
 
 
 async def objects_of(name: str, chunks: AsyncIterable[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """Those of the first list with this name. Raises ValueError if it does not end, or holds anything else.
+    """The objects of the first list with this name. Raises ValueError if it does not end, or contains
+    anything else.
 
-    The name cannot be found inside a text: quotation marks are escaped there.
+    The name cannot occur inside a text, where quotation marks are escaped.
     """
     reader = _Reader(re.compile(rf'"{name}"\s*:\s*(\[|null)'))
     decode = codecs.getincrementaldecoder("utf-8")().decode

@@ -1,4 +1,4 @@
-"""Catalogs in memory, for tests and for trying things out: gone with the process."""
+"""Catalogs in memory, for tests and experiments: they disappear with the process."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -94,13 +94,14 @@ class MemoryTable:
         )
         self._changes[node_id] = ""
 
-    async def due(self, now: datetime, limit: int) -> list[DueNode]:
+    async def due(self, now: datetime, limit: int, after: DueNode | None = None) -> list[DueNode]:
         found = [
             DueNode(node_id=one.node_id, deadline=one.due_at)
             for one in self._projections.values()
             if one.due_at is not None and one.due_at <= now
         ]
-        return sorted(found, key=lambda one: (one.deadline, one.node_id))[:limit]
+        following = [one for one in found if after is None or _place(one) > _place(after)]
+        return sorted(following, key=_place)[:limit]
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         return len({one.node_id for one in renewals if self._renew(one)})
@@ -133,6 +134,10 @@ class MemoryTable:
 
     async def close(self) -> None:
         pass
+
+
+def _place(due: DueNode) -> tuple[datetime, UUID]:
+    return due.deadline, due.node_id
 
 
 def _changed(projection: Projection, **values: Any) -> Projection:

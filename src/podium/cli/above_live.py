@@ -1,6 +1,7 @@
-"""Standard output while the live view is drawn: what is printed appears above the view.
+"""Standard output while the live view is drawn: printed text appears above the view.
 
-`rich` has such a file too, but it names no encoding, and click writes past a file without one, into the view.
+`rich` has such a file too, but it does not name an encoding, and click bypasses a file without one, so that
+its output would end up inside the view.
 """
 
 import io
@@ -13,7 +14,7 @@ from rich.text import Text
 class AboveLive(io.TextIOBase):
     def __init__(self, console: Console, file: TextIO) -> None:
         self._console = console
-        # The name under which `rich` looks for the file to write to.
+        # The attribute in which `rich` looks for the file to write to.
         self.rich_proxied_file = file
         self._unfinished = ""
 
@@ -24,7 +25,7 @@ class AboveLive(io.TextIOBase):
     def write(self, text: str) -> int:
         lines, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
         if newline:
-            # Not wrapped: a printed command can be copied.
+            # Not wrapped, so that a printed command can be copied.
             self._console.print(Text.from_ansi(lines), soft_wrap=True)
         return len(text)
 

@@ -16,7 +16,7 @@ def access() -> None:
 
 
 @access.command()
-@click.option("--actor", metavar="NAME", help="Somebody else. [default: the caller]")
+@click.option("--actor", metavar="NAME", help="Another actor. [default: the caller]")
 @click.option("--tenant", help="Only this one. [default: all in which the actor has a role]")
 @json_option
 def check(actor: str | None, tenant: str | None, as_json: bool) -> None:

@@ -35,9 +35,10 @@ LOCKED: Final = 75
 NOT_ALLOWED: Final = 77
 MISCONFIGURED: Final = 78
 INTERRUPTED: Final = 130
-# Everything else that Podium foresees is an invalid input.
+# All other foreseen errors are invalid input.
 _EXIT_OF: Final = {
     "RUN_NOT_FOUND": USAGE,
+    "RUN_AMBIGUOUS": USAGE,
     "LISTENING_REFUSED": MISCONFIGURED,
     "UNKNOWN_STORE": USAGE,
     "UNKNOWN_BUS": USAGE,
@@ -45,6 +46,7 @@ _EXIT_OF: Final = {
     "BUS_UNAVAILABLE": UNAVAILABLE,
     "BUS_REFUSED": MISCONFIGURED,
     "TOPIC_REFUSED": MISCONFIGURED,
+    "MESSAGE_REFUSED": MISCONFIGURED,
     "UNKNOWN_CATALOG": USAGE,
     "CATALOG_UNAVAILABLE": UNAVAILABLE,
     "CATALOG_REFUSED": MISCONFIGURED,
@@ -59,6 +61,10 @@ _EXIT_OF: Final = {
     "HOOK_INVALID": USAGE,
     "HOOK_NOT_FOUND": USAGE,
     "HOOK_EXISTS": USAGE,
+    "WEBHOOK_INVALID": USAGE,
+    "WEBHOOK_NOT_FOUND": USAGE,
+    "WEBHOOK_EXISTS": USAGE,
+    "RECEIVER_REFUSED": NOT_ALLOWED,
     "SCHEDULE_INVALID": USAGE,
     "SCHEDULE_NOT_FOUND": USAGE,
     "SCHEDULE_EXISTS": USAGE,
@@ -101,10 +107,13 @@ _EXIT_OF: Final = {
     "PROVIDER_NOT_INSTALLED": MISCONFIGURED,
     "PROVIDER_NOT_AVAILABLE": MISCONFIGURED,
     "WORKTREE_NOT_POSSIBLE": MISCONFIGURED,
+    "CLIENT_NOT_INSTALLED": MISCONFIGURED,
+    "NOTIFICATION_NOT_DELIVERED": UNAVAILABLE,
     "WORKSPACE_MISSING": MISCONFIGURED,
     "PROVIDER_MISCONFIGURED": MISCONFIGURED,
     "CONFIG_INVALID": MISCONFIGURED,
     "ENV_FILE_REQUIRED": MISCONFIGURED,
+    "ENV_FILE_NOT_USABLE": MISCONFIGURED,
     "INVALID_PLAN_REF": USAGE,
     "PLAN_NOT_FOUND": USAGE,
     "PLAN_EXISTS": USAGE,
@@ -134,11 +143,16 @@ _EXIT_OF: Final = {
     "ENGINE_REFUSED": MISCONFIGURED,
     "NO_WORKER": UNAVAILABLE,
     "EXECUTION_EXISTS": USAGE,
+    "SERVER_UNREACHABLE": UNAVAILABLE,
+    "SERVER_ANSWER_INVALID": UNAVAILABLE,
+    "UNAUTHENTICATED": NOT_ALLOWED,
+    "REQUEST_INVALID": USAGE,
+    "RATE_LIMITED": LOCKED,
 }
 _MAX_NAME_SHOWN: Final = 200
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
-# Set by the shell when it asks for completions (`podium completion`).
+# Set by the shell when it requests completions (`podium completion`).
 COMPLETE_VARIABLE: Final = "_PODIUM_COMPLETE"
 
 # name: (module, attribute, first line of its help)
@@ -149,6 +163,7 @@ _COMMANDS: Final = {
     "why": ("podium.cli.inspect", "why", "Say what a run waits for."),
     "logs": ("podium.cli.inspect", "logs", "Print what the steps of a run wrote."),
     "report": ("podium.cli.inspect", "report", "Summarize a run."),
+    "timeline": ("podium.cli.inspect", "timeline", "Show when the steps of a run ran."),
     "signal": ("podium.cli.signal", "signal", "Send a signal to a run."),
     "cancel": ("podium.cli.control", "cancel", "Stop a run."),
     "pause": ("podium.cli.control", "pause", "Pause a run: running steps finish, no new ones start."),
@@ -167,11 +182,12 @@ _COMMANDS: Final = {
     ),
     "sign": ("podium.cli.signing", "sign", "Sign a plan, or make a key for it."),
     "verify": ("podium.cli.signing", "verify", "Check a plan and its signatures."),
-    "graph": ("podium.cli.graph", "graph", "Draw a workflow."),
+    "graph": ("podium.cli.graph", "graph", "Draw a workflow, or the state of a run."),
     "contract": ("podium.cli.contract", "contract", "Check node contracts and see what they do."),
     "schema": ("podium.cli.schema", "schema", "Print JSON Schemas for editors."),
     "runs": ("podium.cli.runs", "runs", "Look at runs."),
     "events": ("podium.cli.events", "events", "Print the events of a run, also as they come."),
+    "notify": ("podium.cli.notify", "notify", "Try the targets of notifications."),
     "outbox": ("podium.cli.outbox", "outbox", "Look at events on their way to a bus."),
     "up": ("podium.cli.up", "up", "Start the server and a worker."),
     "worker": (
@@ -184,6 +200,7 @@ _COMMANDS: Final = {
     "limits": ("podium.cli.limits", "limits", "Limit how many runs are in progress."),
     "schedule": ("podium.cli.schedule", "schedule", "Run workflows at given times."),
     "hook": ("podium.cli.hook", "hook", "Let other systems start runs by signed requests."),
+    "webhook": ("podium.cli.webhook", "webhook", "Send the events of runs to other systems."),
     "bus": ("podium.cli.bus", "bus", "Start runs by messages of a bus."),
     "registration": (
         "podium.cli.registration",
@@ -191,6 +208,7 @@ _COMMANDS: Final = {
         "Register nodes in Consul and PostgreSQL.",
     ),
     "relay": ("podium.cli.relay", "relay", "Deliver events to a bus."),
+    "doctor": ("podium.cli.doctor", "doctor", "Look at whether everything that Podium needs works."),
     "store": ("podium.cli.store", "store", "Look after the store."),
     "access": ("podium.cli.access", "access", "See who may do what."),
     "token": ("podium.cli.token", "token", "Manage tokens for the HTTP server."),
@@ -205,7 +223,7 @@ _COMMANDS: Final = {
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """While parts of the program are imported nothing is garbage; they live as long as the process."""
+    """Disables garbage collection during imports: what is imported lives as long as the process."""
     if not gc.isenabled():
         yield
         return
@@ -222,7 +240,7 @@ def _collect_from_here() -> None:
 
 
 class _LazyGroup(click.Group):
-    """Knows its commands by name and imports one only to run it."""
+    """Knows its commands by name and imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -255,14 +273,14 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and say how it ended."""
+    """Run one command line and return its exit code."""
     wanted = os.environ.get(COMPLETE_VARIABLE)
     if wanted is not None:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "podium", COMPLETE_VARIABLE, wanted)
     if any("\0" in word for word in arguments):
-        # No program can be started with one; only a caller inside this process can give it.
+        # No program can be started with one; only a caller inside this process can pass it.
         click.echo("an argument contains a NUL character, which no name can hold.", err=True)
         return USAGE
     forget_places()
@@ -271,11 +289,12 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _run(arguments)
     except BrokenPipeError:
-        # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
+        # The reader has closed the pipe (`| head`); writing the rest, even at exit, would only fail again.
         _discard_output()
         return 0
     except OSError as error:
-        # About the world, not a defect: a name that is too long, a folder where a file should be, a full disk.
+        # An error of the environment, not a defect: a name that is too long, a folder in place of a file, a
+        # full disk.
         return _world_refused(error)
     except Exception:
         return _internal_error()
@@ -283,7 +302,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        # Not cli.main: it would answer a reader that went away with exit code 1, which is "the workflow failed".
+        # Not cli.main: it would report a closed pipe with exit code 1, which means "the workflow failed".
         with cli.make_context("podium", list(arguments)) as context:
             code = cli.invoke(context)
         sys.stdout.flush()
@@ -303,7 +322,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """A stream that the caller closed leads to nowhere. Left closed, the next file opened would take its number."""
+    """Redirect streams that the caller closed to the null device. Otherwise the next file opened would get
+    its number.
+    """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -316,7 +337,9 @@ def _open_closed_streams() -> None:
 
 
 def _print_any_name() -> None:
-    """Names of files may hold bytes that are no text: they are printed escaped instead of ending the command."""
+    """Names of files may contain bytes that are not text: they are printed escaped instead of ending the
+    command.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")

@@ -1,9 +1,9 @@
-"""Approvals at the terminal that a run is shown on (D29). From elsewhere they can be given all the same."""
+"""Approvals at the terminal that shows a run (D29). They can also be given from elsewhere."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final, TypeAlias
 
@@ -13,47 +13,83 @@ from podium.cli.hints import say
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType, RunIdentity
 from podium.log.notes import RunNotes
-from podium.log.payloads import StepStarted, payload_of
+from podium.log.payloads import Question, StepStarted, payload_of
 from podium.log.transitions import RUN_ENDS, STEP_ENDS
-from podium.operations.form_hints import field_options
+from podium.operations.form_hints import describe_field, field_options
 from podium.plan.loading import plan_path, walk
-from podium.plan.plan import Approval, Plan
+from podium.plan.plan import Approval, FormField, Plan
 from podium.text import visible
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
 _ANSWERS_IN_DOUBT: Final = {**_ANSWERS, "r": "RETRY_STEP", "s": "SKIP_STEP"}
+_DETAILS: Final = frozenset({"d", "details", "?"})
 
-# Sends a signal: tenant, run, type, and the fields of its payload.
+# Sends a signal: tenant, run, type, the fields of a form, and the rest of its payload.
 Answer: TypeAlias = Callable[..., Awaitable[Any]]
+# Shows the question about a step until it is called again; None: there is no question.
+Ask: TypeAlias = Callable[[str | None, str], None]
+
+
+def print_question(step: str | None, prompt: str) -> None:
+    if step is not None:
+        click.echo(f"{visible(step)}: {prompt}")
+
+
+class FormFilling:
+    """The fields of a form, one line each."""
+
+    def __init__(self, form: Mapping[str, FormField]) -> None:
+        self._open = list(form.items())
+        self.values: dict[str, str] = {}
+
+    @property
+    def prompt(self) -> str | None:
+        """None if everything was answered."""
+        if not self._open:
+            return None
+        name, field = self._open[0]
+        return f"{visible(name)} ({describe_field(field)}):"
+
+    def take(self, line: str) -> bool:
+        """False: the field is required and was left empty. Its value is checked when the answer is sent."""
+        name, field = self._open[0]
+        if not line and field.required:
+            return False
+        del self._open[0]
+        if line:
+            self.values[name] = line
+        return True
 
 
 class Questions:
-    """Looks on, and asks whenever one approval is the only thing that is waited for."""
+    """An observer that asks whenever a single approval is the only thing that the run waits for."""
 
-    def __init__(self, answer: Answer, plan: Plan, typed: Callable[[int], None]) -> None:
+    def __init__(
+        self, answer: Answer, plan: Plan, typed: Callable[[int], None], ask: Ask = print_question
+    ) -> None:
         self._answer = answer
         # Called with the number of lines that the terminal has echoed.
         self._typed = typed
-        # The options that fill in a form, for those that need more than a yes.
-        self._needed = {
-            path: field_options(step.body.form)
-            for path, step in walk(plan.workflow)
-            if isinstance(step.body, Approval)
+        self._show = ask
+        self._forms = {
+            path: step.body.form for path, step in walk(plan.workflow) if isinstance(step.body, Approval)
         }
         self._run: RunIdentity | None = None
-        self._asked: set[str] = set()
+        self._asked: dict[str, Question] = {}
         self._running: set[str] = set()
-        # The step that was asked about last, while it waits.
+        # The step of the current question, while it waits; and its form, once that is being filled in.
         self._about: str | None = None
-        # A step that may have happened, if a person can say so and nothing else moves the run.
+        self._filling: FormFilling | None = None
+        # A doubtful step, if only a person can continue the run by answering for it.
         self._in_doubt: str | None = None
         self._is_over = False
         self._sending: set[asyncio.Task[None]] = set()
 
     def recall(self, run: RunIdentity, notes: RunNotes) -> None:
-        """What was asked before this process looked on."""
+        """Restore the questions from before this process observed the run."""
         self._run = run
-        self._asked, self._running = set(notes.questions), set(notes.running)
+        self._asked = {path: Question(message) for path, message in notes.questions.items()}
+        self._running = set(notes.running)
         self._ask(self._only_one())
 
     def observe(self, records: Sequence[EventRecord]) -> None:
@@ -74,14 +110,19 @@ class Questions:
         elif step is None:
             return
         elif record.event_type == EventType.STEP_STARTED:
-            asks = payload_of(record, StepStarted).approval is not None
-            (self._asked if asks else self._running).add(step)
+            question = payload_of(record, StepStarted).approval
+            if question is not None:
+                self._asked[step] = question
+            else:
+                self._running.add(step)
         elif record.event_type in STEP_ENDS:
             self._running.discard(step)
-            self._asked.discard(step)
+            self._asked.pop(step, None)
 
     def _only_one(self) -> str | None:
-        """The step that waits for a person, if only one does and nothing runs but what it stands in."""
+        """The step that waits for a person, if there is only one and nothing else runs except what contains
+        it.
+        """
         if self._in_doubt is not None or len(self._asked) != 1:
             return self._in_doubt
         (step,) = self._asked
@@ -92,49 +133,92 @@ class Questions:
         if step == self._about or self._is_over:
             return
         loop, before, self._about = asyncio.get_running_loop(), self._about, step
+        self._filling = None
         if step is None:
             loop.remove_reader(sys.stdin.fileno())
-            return
-        if before is None:
+        elif before is None:
             loop.add_reader(sys.stdin.fileno(), self._answered)
+        self._show(step, self._prompt(step) if step is not None else "")
+
+    def _prompt(self, step: str) -> str:
         if step == self._in_doubt:
-            click.echo(f"{visible(step)}: did it happen? [y/n, r: run it again, s: leave it out]")
-            return
-        needed = self._needed.get(plan_path(step))
-        if needed and self._run is not None:
-            say(
-                f"{visible(step)}: `podium approve {self._run.run_id} {visible(quote(step))} {visible(needed)}`"
-            )
-        else:
-            click.echo(f"{visible(step)}: approve? [y/n]")
+            return "did it happen? [y/n, r: run it again, s: leave it out]"
+        message = self._asked[step].message
+        return f"waiting for your approval: {visible(message)} [y/n/details]"
 
     def _answered(self) -> None:
-        """A line is there, or the end of the input: then no more answers come from here."""
+        """A line was entered, or the input has ended: then there will be no more answers from here."""
         try:
             line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
         except OSError:  # The terminal is gone.
             line = ""
         if not line:
-            # Before anything is shown: what is at its end is readable for ever, and can perhaps not be written to.
+            # Checked before anything is shown: at the end of input the terminal stays readable forever, but
+            # perhaps not writable.
             self._ask(None)
             self._is_over = True
             return
         self._typed(line.count("\n"))
-        answers = _ANSWERS_IN_DOUBT if self._about is not None and self._about == self._in_doubt else _ANSWERS
-        answer = answers.get(line.strip().lower())
         if self._about is None or self._run is None:
             return
-        if answer is None:
-            click.echo(f"please answer {' or '.join(key for key in answers if len(key) == 1)}")
-        elif answer == "APPROVE" and self._needed.get(plan_path(self._about)):
-            click.echo("this approval has required fields; use `podium approve ... --field NAME=VALUE`")
+        if self._filling is not None:
+            self._take_value(self._about, self._filling, line.strip())
         else:
-            sending = asyncio.ensure_future(self._send(self._run, answer, self._about))
-            self._sending.add(sending)
-            sending.add_done_callback(self._sending.discard)
+            self._take_answer(self._about, line.strip().lower())
 
-    async def _send(self, run: RunIdentity, answer: str, step: str) -> None:
+    def _take_answer(self, step: str, line: str) -> None:
+        is_doubt = step == self._in_doubt
+        answers = _ANSWERS_IN_DOUBT if is_doubt else _ANSWERS
+        answer = answers.get(line)
+        if line in _DETAILS and not is_doubt:
+            self._print_details(step)
+        elif answer is None:
+            click.echo(f"please answer {' or '.join(key for key in answers if len(key) == 1)}")
+        elif answer == "APPROVE" and not is_doubt and self._form(step):
+            self._filling = FormFilling(self._form(step))
+            self._fill(step, self._filling)
+        else:
+            self._send_soon(answer, step)
+
+    def _take_value(self, step: str, filling: FormFilling, line: str) -> None:
+        if not filling.take(line):
+            click.echo("this field is required")
+        self._fill(step, filling)
+
+    def _fill(self, step: str, filling: FormFilling) -> None:
+        if filling.prompt is not None:
+            self._show(step, filling.prompt)
+            return
+        self._filling = None
+        self._show(step, self._prompt(step))
+        self._send_soon("APPROVE", step, filling.values)
+
+    def _form(self, step: str) -> Mapping[str, FormField]:
+        return self._forms.get(plan_path(step), {})
+
+    def _print_details(self, step: str) -> None:
+        """Print the complete question, and how to answer from another terminal."""
+        question, form = self._asked[step], self._form(step)
+        click.echo(f"{visible(step)}: {visible(question.message)}")
+        if question.assignee:
+            click.echo(f"  for      {visible(question.assignee)}")
+        for name, field in form.items():
+            click.echo(f"  field    {visible(name)} ({describe_field(field)})")
+        assert self._run is not None
+        run_id, named = self._run.run_id, visible(quote(step))
+        say(f"  context  `podium logs {run_id}`, `podium report {run_id}`")
+        options = visible(field_options(form))
+        say(f"  approve  `{f'podium approve {run_id} {named} {options}'.rstrip()}`")
+        say(f"  reject   `podium reject {run_id} {named}`")
+
+    def _send_soon(self, answer: str, step: str, fields: Mapping[str, str] | None = None) -> None:
+        assert self._run is not None
+        sending = asyncio.ensure_future(self._send(self._run, answer, step, fields))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _send(self, run: RunIdentity, answer: str, step: str, fields: Mapping[str, str] | None) -> None:
         try:
-            await self._answer(run.tenant_id, run.run_id, answer, stepId=step)
+            await self._answer(run.tenant_id, run.run_id, answer, fields, stepId=step)
         except PodiumError as refusal:
             say(f"{refusal.code}: {visible(str(refusal))}", err=True)

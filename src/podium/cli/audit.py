@@ -1,18 +1,20 @@
-"""`podium audit`: see who did what, take the record along, and verify that it is whole."""
+"""`podium audit`: show who did what, export the record, and verify that it is complete."""
 
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from podium.access.audit import AuditKey
 from podium.access.audit_verification import ExpectedRecord, Finding, FindingKind, is_seal
+from podium.cli.hints import remember_place
 from podium.cli.output import print_json, print_table, spelled_json
 from podium.cli.paths import GivenPath
+from podium.cli.servers import asking, given_server, run_on_server, server_option
 from podium.cli.storing import MAX_NUMBER, Command, json_option, store_option, using_parts
 from podium.files import open_regular
 from podium.log.times import Timestamp
@@ -29,16 +31,26 @@ from podium.operations.auditing import (
     verify_store,
 )
 from podium.operations.parts import Parts
+from podium.operations.run_names import resolve_run
 from podium.secrets.sources import InvalidSource, parse_source
 from podium.text import visible
 from podium.wiring.access import configured_audit_key
 from podium.wiring.stores import system_clock
 
+if TYPE_CHECKING:
+    from podium.client import Client
+
 _DAMAGED: Final = 65
 
 
 def _tenant_option(command: Command) -> Command:
-    return click.option("--tenant", help="Only the records of this tenant. [default: all tenants]")(command)
+    text = "Only the records of this tenant. [default: all tenants]"
+    return click.option("--tenant", callback=_tenant_given, help=text)(command)
+
+
+def _tenant_given(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    remember_place("--tenant", value)
+    return value
 
 
 @click.group()
@@ -58,6 +70,7 @@ def audit() -> None:
 
 
 @audit.command("list")
+@server_option
 @store_option
 @_tenant_option
 @click.option("--run", "run_id", metavar="RUN", help="Only decisions about this run.")
@@ -104,14 +117,26 @@ def list_(
 
     async def work(parts: Parts) -> list[ListedRecord]:
         tenants = await _tenants(parts, tenant)
-        return [one for name in tenants for one in await list_audit(parts.store, name, query)]
+        return [one for name in tenants for one in await _list_of(parts, name, query)]
 
-    found = using_parts(store, work)
+    def remotely(client: "Client") -> list[ListedRecord]:
+        from podium.cli.remote_audit import remote_records
+
+        named = run_on_server(client, query.run_id) if query.run_id is not None else None
+        return remote_records(client, msgspec.structs.replace(query, run_id=named))
+
+    found = asking(store, work, remotely)
     if as_json:
         print_json([_listed_json(one) for one in found])
         return
     headings = ("tenant", "seq", "at", "actor", "operation", "about", "outcome", "reason")
     print_table(headings, [_row(one) for one in found])
+
+
+async def _list_of(parts: Parts, tenant: str, query: AuditQuery) -> list[ListedRecord]:
+    if query.run_id is not None:
+        query = msgspec.structs.replace(query, run_id=await resolve_run(parts, tenant, query.run_id))
+    return await list_audit(parts.store, tenant, query)
 
 
 def _since(text: str | None) -> Timestamp | None:
@@ -214,6 +239,7 @@ def _read_keys(
 
 @audit.command()
 @click.argument("file", type=GivenPath(dir_okay=False), required=False)
+@server_option
 @store_option
 @_tenant_option
 @click.option(
@@ -261,11 +287,16 @@ def verify(
     """
     if expected is not None and tenant is None:
         raise click.UsageError("--expect-head is about one chain; name its tenant with --tenant.")
-    known = keys_by_id([*keys, *_configured(keys)])
+    is_remote = file is None and given_server() is not None
+    known = keys_by_id([*keys, *([] if is_remote else _configured(keys))])
     if file is not None:
         result = _verify_file(file, lambda opened: verify_lines(lines_of(opened), known, tenant, expected))
     else:
-        result = using_parts(store, lambda parts: _verify_store(parts, tenant, known, expected))
+        result = asking(
+            store,
+            lambda parts: _verify_store(parts, tenant, known, expected),
+            lambda client: _verify_on_server(client, keys, expected),
+        )
     allowed = {FindingKind.UNKNOWN_KEY: allow_unknown_keys, FindingKind.UNKEYED: allow_unkeyed}
     accepted = frozenset(kind for kind, is_allowed in allowed.items() if is_allowed)
     print_result(result, accepted, str(file) if file is not None else None, as_json=as_json)
@@ -273,7 +304,7 @@ def verify(
 
 
 def _configured(given: Sequence[AuditKey]) -> list[AuditKey]:
-    """Beside given keys the configured one may be missing: records that need it are reported."""
+    """If keys are given, the configured one may be missing: records that need it are reported."""
     from podium.ports.secrets import SecretNotFound, SecretProviderFailed
 
     try:
@@ -289,6 +320,16 @@ async def _verify_store(
     parts: Parts, tenant: str | None, keys: dict[str, AuditKey], expected: ExpectedRecord | None
 ) -> Verification:
     return await verify_store(parts.store, await _tenants(parts, tenant), keys, expected)
+
+
+def _verify_on_server(
+    client: "Client", keys: Sequence[AuditKey], expected: ExpectedRecord | None
+) -> Verification:
+    from podium.cli.remote_audit import remote_verification
+
+    if keys or expected is not None:
+        raise click.UsageError("the server verifies with its own key: leave out --key and --expect-head.")
+    return remote_verification(client)
 
 
 def _verify_file(file: Path, work: Callable[[IO[bytes]], Verification]) -> Verification:

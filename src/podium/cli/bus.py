@@ -125,14 +125,14 @@ def listen(
 
 
 def _stop(loop: asyncio.AbstractEventLoop, listener: Listener) -> None:
-    """The first signal drains; a second one acts as usual."""
+    """The first signal drains the listener; a second one has its usual effect."""
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)
     listener.stop()
 
 
 class _Lines(ListenerView):
-    """For people."""
+    """Output for people."""
 
     def __init__(self, place: str) -> None:
         self._place = place

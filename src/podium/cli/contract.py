@@ -1,4 +1,4 @@
-"""`podium contract`: check node contracts, and see their order and their actions."""
+"""`podium contract`: check node contracts, and show their order and their actions."""
 
 import asyncio
 from collections.abc import Callable, Sized
@@ -8,6 +8,7 @@ from uuid import uuid4
 import click
 
 from podium.cli.app import FAILED, INVALID_FILE
+from podium.cli.completed_by import completed_by
 from podium.cli.output import print_diagnostics, print_json, print_table
 from podium.cli.reading import read_file
 from podium.nodes.contract import Contract, ContractReading, read_contract
@@ -32,9 +33,11 @@ def contract() -> None:
 
 
 def _on_files(command: Command) -> Command:
-    """What all three commands take."""
+    """Arguments and options of all three commands."""
     for add in (
-        click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+        click.argument(
+            "files", nargs=-1, required=True, metavar="FILE...", shell_complete=completed_by("complete_file")
+        ),
         click.option("--strict", is_flag=True, help="Treat warnings as errors."),
         click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
         click.option(
@@ -55,7 +58,7 @@ def validate(files: tuple[str, ...], strict: bool, as_json: bool, format_: str, 
 
     Exit code 0 if all are valid, 65 if one is not.
     """
-    del mode  # any that can be given suits any contract
+    del mode  # every accepted value suits any contract
 
     def facts_of(contract: Contract) -> dict[str, object]:
         return {"steps": len(contract.steps)}
@@ -150,7 +153,7 @@ def _for_each(
     facts_of: Callable[[Contract], dict[str, object]],
     shown: Callable[[str, Contract], None],
 ) -> int:
-    """Read every file, then tell programs or show people what it gives. One bad file does not hide the rest."""
+    """Read every file, then print the result for programs or people. One invalid file does not hide the rest."""
     readings = [_read(file, strict) for file in files]
     if as_json:
         print_json([_as_json(name, reading, facts_of) for name, reading in readings])

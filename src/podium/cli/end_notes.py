@@ -1,4 +1,6 @@
-"""What the end of a run names beside its outcome: steps that failed though the run completed, and warnings."""
+"""What the end of a run mentions besides its outcome: steps that failed although the run completed, and
+warnings.
+"""
 
 from typing import Final
 
@@ -19,7 +21,7 @@ def failed_steps(notes: RunNotes) -> str:
 
 
 def warnings_of(notes: RunNotes) -> list[str]:
-    """The first few, each with its step, and how many there are besides."""
+    """The first few, each with its step, and how many more there are."""
     more = notes.warning_count - len(notes.warnings)
     named = [f"step {visible(repr(one.path))}: {visible(one.text)}" for one in notes.warnings]
     return [*named, *([f"{more} more warnings"] if more else [])]

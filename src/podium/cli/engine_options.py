@@ -1,4 +1,4 @@
-"""Options for commands that use the server of an engine: where it is, and who asks."""
+"""Options for commands that use the server of an engine: its address, and the credentials."""
 
 import os
 from collections.abc import Callable
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Command: TypeAlias = Callable[..., Any]
 _META = "podium.engine"
 _SECRETS: Final = ("api_key_file", "token_file")
-# Which options are for the server of one engine only.
+# Options that apply to the server of one engine only.
 _OF_CONDUCTOR: Final = frozenset({"url", "token_file"})
 _OF_BOTH: Final = frozenset({"queue", "shared_runs"})
 
 
 class EngineChoice:
-    """What was given of these options."""
+    """The values that were given for these options."""
 
     def __init__(self) -> None:
         self.engine = LOCAL
@@ -36,7 +36,7 @@ class EngineChoice:
         self.facts: dict[str, Any] = {}
         self.api_key_file: Path | None = None
         self.token_file: Path | None = None
-        # Those that a person wrote.
+        # Those that are on the command line.
         self.given: dict[str, str] = {}
 
     @property
@@ -45,7 +45,7 @@ class EngineChoice:
 
     @property
     def temporal(self) -> "Connection":
-        # A local run needs none.
+        # Local runs do not need it.
         from podium.engines.temporal.connection import Connection
 
         self._refuse(_OF_CONDUCTOR, CONDUCTOR)
@@ -60,7 +60,7 @@ class EngineChoice:
         return Connection(self.facts["url"], self.facts["queue"], self.secret_of(CONDUCTOR))
 
     def require_engine(self) -> None:
-        """Raises `UsageError` if a server was named that the engine does not have."""
+        """Raises `UsageError` if a server was named that does not belong to the engine."""
         for name in sorted(self.given) if self.engine == LOCAL else ():
             engines = CONDUCTOR if name in _OF_CONDUCTOR else TEMPORAL
             if name in _OF_BOTH:
@@ -72,7 +72,7 @@ class EngineChoice:
             raise click.UsageError(f"{self.given[name]} is for --engine {engine}.")
 
     def secret_of(self, engine: str) -> str | None:
-        """By which the server of an engine knows who asks."""
+        """The secret with which the server of an engine authenticates the client."""
         if engine == CONDUCTOR:
             return _secret(self.token_file, "--token-file", "PODIUM_CONDUCTOR_TOKEN")
         return _secret(self.api_key_file, "--api-key-file", "PODIUM_TEMPORAL_API_KEY")
@@ -97,7 +97,7 @@ def _secret(path: Path | None, option: str, variable: str) -> str | None:
 
 
 def choose(context: click.Context, option: click.Parameter, value: Any) -> None:
-    """Keeps an option for `chosen_engine()`."""
+    """Stores an option for `chosen_engine()`."""
     choice = context.meta.setdefault(_META, EngineChoice())
     name = str(option.name)
     if name in ("engine", "shared_runs", *_SECRETS):
@@ -111,7 +111,7 @@ def choose(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def connection_options(command: Command) -> Command:
-    """They reach the command by `chosen_engine()`."""
+    """The command gets them from `chosen_engine()`."""
     file = GivenPath(dir_okay=False)
     options: tuple[tuple[str, dict[str, Any]], ...] = (
         ("--address", {"default": DEFAULT_ADDRESS, "envvar": "PODIUM_TEMPORAL_ADDRESS", "metavar": "HOST:PORT",
@@ -146,7 +146,7 @@ def connection_options(command: Command) -> Command:
 
 
 def engine_options(command: Command) -> Command:
-    """For commands that drive runs, also on another engine."""
+    """For commands that drive runs, including those of other engines."""
     engine = click.option(
         "--engine",
         type=click.Choice([LOCAL, TEMPORAL, CONDUCTOR]),

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from podium.ports.engine import EnvFiles
 
 Command: TypeAlias = Callable[..., Any]
-# Far more than the environment of a process can hold.
-_MAX_BYTES: Final = 1 << 20
 
 
 def env_file_option(command: Command) -> Command:
@@ -30,16 +28,22 @@ def env_file_option(command: Command) -> Command:
     )(command)
 
 
-def use_env_files(paths: Sequence[Path]) -> "tuple[EnvFile, ...]":
-    """Read them and set what they say for this process; its children inherit it."""
+def use_env_files(paths: Sequence[Path], declared: Sequence[Path] = ()) -> "tuple[EnvFile, ...]":
+    """Read them and set their variables for this process; its children inherit them. `declared`: those of the
+    workflow.
+    """
     files = tuple(_read(path) for path in paths)
     for file in files:
         os.environ.update(file.values)
-    return files
+    if not declared:
+        return files
+    from podium.operations.env_files import use_declared
+
+    return use_declared(declared, files)
 
 
 def facts_to_keep(files: "Sequence[EnvFile]") -> "EnvFiles | None":
-    """What a new run keeps of its files."""
+    """What a new run stores about its files."""
     if not files:
         return None
     from podium.operations.env_files import kept_facts
@@ -48,13 +52,11 @@ def facts_to_keep(files: "Sequence[EnvFile]") -> "EnvFiles | None":
 
 
 def _read(path: Path) -> "EnvFile":
-    from podium.files import FileNotUsable, read_regular
-    from podium.operations.env_files import EnvFile
-    from podium.secrets.dotenv import parse_dotenv
+    from podium.files import FileNotUsable
+    from podium.operations.env_files import read_env_file
 
     try:
-        content = read_regular(path, max_bytes=_MAX_BYTES, what="lines NAME=value")
-        return EnvFile(path, parse_dotenv(content.decode(), str(path)))
+        return read_env_file(path)
     except FileNotUsable:
         raise
     except (OSError, ValueError, PodiumError) as error:

@@ -1,4 +1,4 @@
-"""Saying that no living process drives a run, while a command follows it."""
+"""Reports that no live process drives a run, while a command follows it."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from podium.ports.store import Store
 
 @contextlib.asynccontextmanager
 async def saying_when_undriven(store: Store, run: Run) -> AsyncIterator[None]:
-    """While somebody follows a run: say on standard error when no living process drives it."""
+    """While a run is followed: report on standard error when no live process drives it."""
     watching = asyncio.create_task(_say_when_undriven(store, run))
     try:
         yield
@@ -27,7 +27,7 @@ async def _say_when_undriven(store: Store, run: Run) -> None:
     said: str | None = None
     while True:
         lost = await undriven(store, await store.get_run(run.identity.run_id))
-        # Once for each driver: when the lease of a frozen one lapsed is not measured to the same microsecond twice.
+        # Once for each driver: the computed expiry of a frozen driver's lease may differ by a microsecond.
         if lost is not None and lost.owner != said:
             say(lost.text(), err=True)
         said = lost.owner if lost is not None else None

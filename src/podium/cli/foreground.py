@@ -1,4 +1,6 @@
-"""A run in the foreground: driven by this process, shown while it runs, ended by Ctrl-C; and its exit code."""
+"""A run in the foreground: driven by this process, shown while it runs, cancelled by Ctrl-C; and its exit
+code.
+"""
 
 import asyncio
 import contextlib
@@ -19,9 +21,10 @@ from podium.cli.hints import given_runs, print_causes, print_notice, print_reaso
 from podium.cli.interrupts import interruptible
 from podium.cli.output import print_diagnostics, surviving, surviving_lost_output
 from podium.cli.paths import GivenPath
-from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view
+from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view, shows_table
 from podium.cli.reading import read_file
 from podium.cli.storing import store_option, tenant_option
+from podium.language.workflow import WorkflowReading
 from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.notes import RunNotes
@@ -42,17 +45,20 @@ from podium.wiring.stores import open_store, runs_folder, store_url, use_configu
 from podium.wiring.use_cases import use_case_parts
 
 if TYPE_CHECKING:
+    from podium.machine.progress import Progress
     from podium.operations.explaining import Reason
+    from podium.operations.reports import RunReport
 
 _MAX_LOOKED_AT: Final = 50
 
 
 class Options(TypedDict):
-    """What every command takes that drives a run."""
+    """Options of every command that drives a run."""
 
     as_json: bool
     quiet: bool
     stream: bool
+    plain: bool
     record: Path | None
     replay: Path | None
     no_wait: bool
@@ -72,6 +78,11 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line."),
         click.option("--quiet", "-q", is_flag=True, help="Print only how it ended."),
         click.option("--stream", is_flag=True, help="Show what steps print, as they print it."),
+        click.option(
+            "--plain",
+            is_flag=True,
+            help="One line for each thing that happens, also at a terminal; for screen readers.",
+        ),
         click.option(
             "--record",
             type=folder,
@@ -104,18 +115,28 @@ def read_signatures(file: str) -> bytes:
     return read_file(file, MAX_BYTES)[1]
 
 
-def compiled_workflow(content: bytes, name: str, workspace: Path | None = None) -> Plan | None:
-    """The plan of a workflow. Its problems are printed."""
+def read_workflow(content: bytes, name: str, workspace: Path | None = None) -> WorkflowReading:
+    """A workflow with the contents of its file besides the plan. Prints its problems."""
     reading = load_workflow(
         content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
     )
     print_diagnostics(reading.diagnostics, reading.omitted)
+    return reading
+
+
+def compiled_workflow(content: bytes, name: str, workspace: Path | None = None) -> Plan | None:
+    """The plan alone: for runs that other processes execute, or that have their variables already."""
+    reading = read_workflow(content, name, workspace)
+    if reading.plan is not None and reading.env_files:
+        print_notice("warning: 'env_file' is not part of the plan and is not read here")
     return reading.plan
 
 
 class Foreground:
-    """One command that drives a run. `continues`: a recording that exists is continued. `run_id`: of a run that is
-    there already, whose engine it is driven by."""
+    """One command that drives a run. `continues`: an existing recording is continued. `existing`: names an
+    existing run, by an id or a name for `resolve_run`; `run_id` is its id when the work starts.
+    `on_its_engine`: it is driven.
+    """
 
     def __init__(
         self,
@@ -123,9 +144,12 @@ class Foreground:
         *,
         plan: Plan | None = None,
         continues: bool = True,
-        run_id: str | None = None,
+        existing: str | None = None,
+        on_its_engine: bool = True,
     ) -> None:
-        self._run_id = run_id
+        self._existing = existing
+        self._on_its_engine = on_its_engine
+        self.run_id = RunId("")
         self._tenant = options["tenant"]
         record, replay = options["record"], options["replay"]
         if record is not None and replay is not None:
@@ -137,12 +161,12 @@ class Foreground:
                 "--env-file is for --engine local: on Temporal, steps get the environment of their worker; start it "
                 "with `podium worker --env-file`."
             )
-        use_configured_permissions()  # before the folder is made
-        self._recordings = recordings_in(record, replay, goes_on=continues)
+        use_configured_permissions()  # before the folder is created
+        self._recordings = recordings_in(record, replay, continues=continues)
         self._folder = runs_folder(given_runs())
         self._store = store_url(options["store"], self._folder)
         self._no_wait = options["no_wait"]
-        # Of a run that was left: its hosts continue it.
+        # Set for a run that was left: workers of this pool continue it.
         self._pool: str | None = None
         self._view: ProgressView = progress_view(
             plan,
@@ -150,13 +174,16 @@ class Foreground:
             as_json=options["as_json"],
             quiet=options["quiet"],
             stream=options["stream"],
+            plain=options["plain"],
         )
         self._reopened = Reopened()
-        # What was found about the end of the run, to be printed behind it.
+        # For the table at the end.
+        self._report: RunReport | None = None
+        # Explanations of the run's end, to be printed after it.
         self._reasons: Sequence[Reason] = ()
 
     def finish(self, work: Callable[[Parts], Awaitable[RunEnded]], *, create: bool = False) -> int:
-        """Do the work, which ends in `start` or `drive`; show the end, and exit as the run did."""
+        """Do the work, which ends in `start` or `drive`; show the end, and exit with the run's code."""
         _warn_of_readers(self._folder)
         try:
             ended = asyncio.run(self._work(work, create=create))
@@ -169,13 +196,15 @@ class Foreground:
         return self._exit_code(ended)
 
     async def start(self, parts: Parts, request: RunRequest) -> RunEnded:
-        """A new run. A signal counts from now on: one that comes before the run is created cancels it then."""
+        """A new run. Signals are handled from now on: one that arrives before the run is created cancels it
+        then.
+        """
         with interruptible(hangup=_ends_with_terminal()) as on_driving:
             ready = await start_run(parts, request, notify=self._notify)
             return await self._drive(parts, ready, lambda: contextlib.nullcontext(on_driving))
 
     async def drive(self, parts: Parts, ready: ReadyRun) -> RunEnded:
-        """A run that is there already."""
+        """An existing run."""
         interrupts = partial(interruptible, immediately=False, hangup=_ends_with_terminal())
         return await self._drive(parts, ready, interrupts, is_new=False)
 
@@ -185,11 +214,19 @@ class Foreground:
         following = asyncio.create_task(self._view.follow())
         try:
             parts = use_case_parts(opened, self._folder, print_notice, recordings=self._recordings)
+            if self._existing is not None:
+                from podium.operations.run_names import resolve_run
+
+                self.run_id = await resolve_run(parts, self._tenant, self._existing)
             parts = await self._on_engine(parts, opened)
             with importing():
-                parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
+                parts.engine()  # imported now: decisions must be valid when the run is driven
             ended = await work(parts)
             self._reasons = await self._explain(parts, ended)
+            if ended.event_type != LEFT and shows_table(self._view):
+                from podium.operations.reports import report_run
+
+                self._report = await report_run(parts, self._tenant, ended.run_id)
             return ended
         finally:
             following.cancel()
@@ -198,13 +235,13 @@ class Foreground:
             await opened.close()
 
     async def _on_engine(self, parts: Parts, opened: Store) -> Parts:
-        """Another one than this process: the one that was chosen, or the one that has the run."""
+        """Use an engine other than the local one: the one that was chosen, or the one that has the run."""
         from podium.wiring.server_engines import connection_of, server_engine
 
         choice = chosen_engine()
         connection = choice.connection if choice.engine != LOCAL else None
-        if connection is None and self._run_id is not None:
-            run = await parts.store.runs.find(self._tenant, self._run_id)
+        if connection is None and self.run_id and self._on_its_engine:
+            run = await parts.store.runs.find(self._tenant, self.run_id)
             connection = connection_of(run, choice.secret_of(run.provider))
         if connection is None:
             return parts
@@ -223,7 +260,7 @@ class Foreground:
         *,
         is_new: bool = True,
     ) -> RunEnded:
-        with surviving_lost_output():  # a reader that went away does not keep a run from starting
+        with surviving_lost_output():  # a closed pipe does not prevent a run from starting
             self._view.begin(ready.run_id)
         turn = PersonsTurn(ready.run_id, self._view.waits)
         notes = RunNotes() if is_new else await notes_of(parts.store, ready.run_id)
@@ -233,13 +270,18 @@ class Foreground:
         if ready.reopen is not None:
             observers.append(self._reopened.observe)
         observers += await self._questions(parts, ready.run_id, turn, notes)
-        watch = Watch(observers, turn.owed, interrupts, self._no_wait, self._notify)
+
+        def on_waiting(progress: "Progress") -> None:
+            self._view.progress(progress)
+            turn.owed(progress)
+
+        watch = Watch(observers, on_waiting, interrupts, self._no_wait, self._notify)
         return await drive(parts, ready, watch)
 
     async def _questions(
         self, parts: Parts, run_id: RunId, turn: PersonsTurn, notes: RunNotes
     ) -> list[Observer]:
-        """Approvals are asked for at the terminal, if this is one."""
+        """Ask for approvals at the terminal, if there is one."""
         is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
         if self._no_wait or not isinstance(self._view, Quiet) or not is_terminal:
             return []
@@ -247,7 +289,9 @@ class Foreground:
         from podium.operations.signals import signal_run
 
         run = await parts.store.get_run(run_id)
-        questions = Questions(partial(signal_run, parts), await parts.plan_of(run), self._view.typed)
+        questions = Questions(
+            partial(signal_run, parts), await parts.plan_of(run), self._view.typed, self._view.ask
+        )
         turn.on_doubt = partial(questions.doubt, run.identity)
         questions.recall(run.identity, notes)
         return [questions.observe]
@@ -268,7 +312,7 @@ class Foreground:
         return (await explain_run(parts.store, run, plan, parts.clock.now(), values)).reasons
 
     def _print_end(self, ended: RunEnded) -> None:
-        # Programs that read events get them and nothing else.
+        # Programs that read events get nothing else.
         err = isinstance(self._view, JsonLines)
         if ended.event_type == LEFT:
             click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
@@ -276,6 +320,10 @@ class Foreground:
                 print_reason(reason, err=err)
             say(self._next_step(ended.run_id), err=err)
             return
+        if self._report is not None:
+            from podium.cli.summary import print_summary
+
+            print_summary(self._report, self._folder)
         self._view.end(ended)
         if self._reasons:
             click.echo("the run ended again immediately; no step ran:", err=err)
@@ -287,9 +335,9 @@ class Foreground:
         return f"hosts of pool {self._pool} continue it; follow it with `podium events {run_id} --follow`"
 
     def _exit_code(self, ended: RunEnded) -> int:
-        """How the run ended is told by the exit code, whatever could be printed."""
+        """The exit code always reports how the run ended, whatever could be printed."""
         if self._recordings is not None and self._recordings.misses:
-            # Also if the workflow got over it: a test of it must not take this for a success.
+            # Even if the workflow handled it: a test of it must not mistake this for a success.
             steps = ", ".join(visible(repr(step)) for step in self._recordings.misses)
             click.echo(f"REPLAY_MISS: the recording has no answer for {steps}", err=True)
             return ended.exit_code or FAILED
@@ -297,12 +345,14 @@ class Foreground:
 
 
 def _ends_with_terminal() -> bool:
-    """A run that workers carry out does not need this process."""
+    """A run that workers execute does not need this process."""
     return chosen_engine().engine == LOCAL
 
 
 def _warn_of_readers(folder: Path) -> None:
-    """What other users can read of the runs kept here; one line is enough, since one command closes all of it."""
+    """Warn of files of this folder's runs that other users can read; one warning is enough, since one command
+    fixes all.
+    """
     kept = itertools.islice(folder.iterdir(), _MAX_LOOKED_AT) if folder.is_dir() else ()
     found = readable_by_others((folder / "podium.db", *kept))
     if found is not None:

@@ -1,30 +1,32 @@
-"""What the user can call next: printed commands, and what a run waits for with the commands that help.
+"""Suggested commands: printed commands, and what a run waits for with the commands that help.
 
-A hint that works only without `--runs` and `--store` is a wrong hint. So what was given is remembered, and every
-command that is printed carries it, if that command has the option.
+A hint that works only without `--runs` and `--store` is wrong. So the given values are remembered, and every
+printed command includes them, if that command has the option.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from podium.patterns import lazy_pattern
-from podium.text import visible, without_credentials
+from podium.text import without_credentials
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
-_MAX_CAUSES: Final = 5
 _COMMAND: Final = lazy_pattern(r"`(podium [^`\n]+)`")
-# What was given on the command line, by option.
+# Values given on the command line, by option.
 _given: dict[str, str] = {}
+# Where notices go instead of standard error, if a process has a log; at most one.
+_notices_to: list[Callable[[str], None]] = []
 
 
 def forget_places() -> None:
-    """Another command line begins."""
+    """Called at the start of another command line."""
     _given.clear()
+    _notices_to.clear()
 
 
 def remember_place(option: str, value: object) -> None:
@@ -32,13 +34,17 @@ def remember_place(option: str, value: object) -> None:
         _given[option] = str(value)
 
 
+def given_place(option: str) -> str | None:
+    return _given.get(option)
+
+
 def given_runs() -> Path | None:
     return Path(_given["--runs"]) if "--runs" in _given else None
 
 
 def carried(command: str) -> str:
-    """The command with the places that this command line was given. A password is never printed."""
-    # Loaded with the first hint: a run that goes well prints none.
+    """The command with the options that this command line was given. A password is never printed."""
+    # Imported with the first hint: a successful run prints none.
     import shlex
 
     try:
@@ -55,7 +61,7 @@ def carried(command: str) -> str:
 
 
 def with_places(text: str) -> str:
-    """The text with every command in it (in backticks) as it has to be typed here."""
+    """The text with the options added to every command in it (in backticks)."""
     return _COMMAND.sub(lambda found: f"`{carried(found[1])}`", text) if _given else text
 
 
@@ -64,8 +70,15 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def print_notice(text: str) -> None:
-    """Beside the output of a command: on standard error."""
-    say(text, err=True)
+    """Printed on standard error, apart from the output of a command."""
+    if _notices_to:
+        _notices_to[0](with_places(text))
+    else:
+        say(text, err=True)
+
+
+def redirect_notices(to: Callable[[str], None]) -> None:
+    _notices_to[:] = [to]
 
 
 def _options_of(words: list[str]) -> set[str]:
@@ -87,18 +100,13 @@ def print_reason(reason: "Reason", *, err: bool = False) -> None:
 
 
 def print_causes(reasons: "Sequence[Reason]", run_id: str, *, err: bool = False) -> None:
-    """The steps that ended a run. A loop can have thousands: then some of them, and how many more there are."""
-    for reason in reasons[:_MAX_CAUSES]:
-        print_reason(reason, err=err)
-    if (more := len(reasons) - _MAX_CAUSES) > 0:
-        say(f"  {more} more; `podium runs show {visible(run_id)}` lists all steps", err=err)
+    from podium.operations.printed import cause_lines
+
+    for line in cause_lines(reasons, run_id, carried, with_places):
+        click.echo(line, err=err)
 
 
 def lines_of(reason: "Reason") -> list[str]:
-    until = f", until {reason.deadline}" if reason.deadline is not None else ""
-    commands = [(visible(carried(one.text)), one.meaning) for one in reason.commands]
-    width = max((len(text) for text, _ in commands), default=0)
-    return [
-        f"  {visible(reason.text)}{until}",
-        *(f"      {text.ljust(width)}  {meaning}".rstrip() for text, meaning in commands),
-    ]
+    from podium.operations.printed import reason_lines
+
+    return reason_lines(reason, carried)

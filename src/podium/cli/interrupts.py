@@ -10,13 +10,16 @@ from podium.ports.engine import Driving
 
 @contextlib.contextmanager
 def interruptible(*, immediately: bool = True, hangup: bool = True) -> Iterator[Callable[[Driving], None]]:
-    """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun.
+    """SIGINT or SIGTERM once cancels the run, twice kills it; also if the signal arrives before the run has
+    started.
 
     SIGHUP cancels it as well, unless it was ignored when this process started (`nohup`). It never kills: when
-    a terminal is closed it comes twice, from the kernel and from the shell. `hangup` False: it ends this process only.
+    a terminal is closed it is sent twice, by the kernel and by the shell. `hangup` False: it ends this
+    process only.
 
-    Gives what an engine is to call when the run is ours. `immediately` False: signals mean that from then on only; a
-    process that still waits for another one to give the run up is simply interrupted.
+    Returns what an engine has to call when this process owns the run. `immediately` False: signals have this
+    effect only from then on; a process that still waits for another one to release the run is simply
+    interrupted.
     """
     asked = 0
     under_way: Driving | None = None

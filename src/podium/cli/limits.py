@@ -1,4 +1,4 @@
-"""`podium limits` and `podium queue`: how many runs may be in progress, and what waits."""
+"""`podium limits` and `podium queue`: how many runs may be in progress, and which runs wait."""
 
 import click
 import msgspec

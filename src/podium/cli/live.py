@@ -1,10 +1,13 @@
-"""The live view at a terminal: what runs, how far agents are, loops as one line, failures with their last output."""
+"""The live view at a terminal: ended steps scroll by, and below them a tree shows what runs or waits."""
 
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.control import Control
@@ -12,34 +15,42 @@ from rich.live import Live
 from rich.text import Text
 
 from podium.cli.above_live import AboveLive
+from podium.cli.durations import spell_elapsed
 from podium.cli.hints import lines_of
-from podium.cli.progress import Lines, line_of, print_reuse
+from podium.cli.live_tree import Leaf, Window, lines_of_tree, tree_of
+from podium.cli.progress import Lines, line_of, people_read, print_reuse, retried_steps
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.payloads import StepEnd, payload_of
-from podium.log.transitions import STEP_ENDS
-from podium.log.usage import describe_usage
+from podium.log.usage import charged_steps, describe_usage
+from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.operations.explaining import Reason
+from podium.operations.short_reasons import short_reason
 from podium.ports.engine import Notice
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 from podium.text import visible
 
-_MAX_SHOWN = 12
+_WAITING: Final = Progress(())
 
 
 class LiveView(Lines):
-    """Ended steps scroll by; what runs now stays below, each with how long it has been running."""
+    """Draws the driver's latest report (`progress`); events show since when a step has been running."""
 
     def __init__(self, runs: Path, name: str) -> None:
         super().__init__(runs, stream=False)
         self._name = name
-        self._running: dict[tuple[str, int], float] = {}
-        self._items: dict[str, list[int]] = {}
+        self._progress = _WAITING
+        self._since: dict[tuple[str, int], float] = {}
         self._notices: dict[str, str] = {}
-        # What a person has to do stays visible until it is done.
+        # What a person has to do remains visible until it is done.
         self._waits: Sequence[Reason] = ()
+        # The step of the current question at this terminal, and the question.
+        self._asked: tuple[str | None, str] = (None, "")
         self._console = Console()
+        self._drawn: list[int] = []
+        self._drawn_width = 0
         self._redirected = ExitStack()
         self._live = Live(
             console=self._console,
@@ -55,33 +66,33 @@ class LiveView(Lines):
         self._console.print(Text(f"{visible(self._name)}  run {run_id}", style="bold"))
         self._live.start()
         self._redirected.enter_context(redirect_stdout(AboveLive(self._console, sys.stdout)))
-        # What goes to a file stays there.
+        # Output to a file is not affected.
         if sys.stderr.isatty():
             self._redirected.enter_context(redirect_stderr(AboveLive(self._console, sys.stderr)))
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         self.take_notes(records)
+        retried = retried_steps(records)
+        used = charged_steps(records)
         for record in records:
-            self._count(record)
-            line = line_of(record)
-            # Items of loops are counted in one line; only their failures are shown.
-            inside_loop = record.step_id is not None and "[" in record.step_id
-            failed = record.event_type == EventType.STEP_FAILED
-            if (
-                line is not None
-                and record.event_type != EventType.STEP_STARTED
-                and (failed or not inside_loop)
-            ):
-                self._console.print(Text(line, style="red" if failed else ""))
-            if failed:
-                self._show_end(record)
+            if record.event_type == EventType.STEP_STARTED and record.step_id is not None:
+                self._since[record.step_id, record.logical_attempt_id] = time.monotonic()
+            else:
+                self._since.pop((record.step_id or "", record.logical_attempt_id), None)
+                self._show(record, retried, describe_usage(used.get(record.step_id or "", {})))
         print_reuse(records)
+
+    def progress(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def ask(self, step: str | None, prompt: str) -> None:
+        self._asked = (step, prompt)
 
     def waits(self, reasons: Sequence[Reason]) -> None:
         self._waits = reasons
 
     def notice(self, notice: Notice) -> None:
-        """It stays until it is over."""
+        """Shown until it is over."""
         if notice.is_over:
             self._notices.pop(notice.subject, None)
             self._console.print(Text(visible(notice.text), style="green"))
@@ -89,45 +100,6 @@ class LiveView(Lines):
             self._notices[notice.subject] = notice.text
             if not self._live.is_started:
                 self._console.print(Text(visible(notice.text), style="bold red"))
-
-    def _count(self, record: EventRecord) -> None:
-        if record.step_id is None:
-            return
-        key = (record.step_id, record.logical_attempt_id)
-        if record.event_type == EventType.STEP_STARTED:
-            self._running[key] = time.monotonic()
-        elif record.event_type in STEP_ENDS:
-            self._running.pop(key, None)
-            if "[" in record.step_id:
-                counted = self._items.setdefault(_outermost_loop(record.step_id), [0, 0])
-                counted[record.event_type == EventType.STEP_FAILED] += 1
-            else:
-                self._items.pop(record.step_id, None)
-
-    def _now(self) -> RenderableType:
-        now = time.monotonic()
-        lines = [Text(visible(text), style="bold red") for text in self._notices.values()]
-        for loop, (done, failed) in self._items.items():
-            line = f"   {visible(loop)}: {done} steps done" + (f", {failed} failed" if failed else "")
-            lines.append(Text(line, style="cyan"))
-        running = list(self._running.items())
-        for (path, attempt), since in running[:_MAX_SHOWN]:
-            again = f" (attempt {attempt})" if attempt > 1 else ""
-            line = f"-> {visible(path)}{again}  {now - since:.0f} s{self._how_far(path, attempt)}"
-            lines.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
-        if len(running) > _MAX_SHOWN:
-            lines.append(Text(f"   and {len(running) - _MAX_SHOWN} more"))
-        for reason in self._waits:
-            lines += [Text(line, style="bold magenta") for line in lines_of(reason)]
-        used = f"  {describe_usage(self.usage)}" if any(self.usage.values()) else ""
-        lines.append(Text(f"{now - self.began:.0f} s{used}", style="dim"))
-        return Group(*lines)
-
-    def _how_far(self, path: str, attempt: int) -> str:
-        """Of an agent: its turn, its last tool, its tokens."""
-        file = RunDirectory(self.runs, self.run_id).step_file(path, attempt, "progress")
-        lines = tail_of(file).splitlines()
-        return f"  {visible(lines[-1])}" if lines else ""
 
     def typed(self, lines: int) -> None:
         """The terminal moved the cursor below the view; drawing starts from its last line again."""
@@ -138,15 +110,80 @@ class LiveView(Lines):
         self._redirected.close()
         self._live.stop()
 
+    # --- past events ------------------------------------------------------------------------------
+
+    def _show(self, record: EventRecord, retried: frozenset[tuple[str, int]], used: str) -> None:
+        """Items of loops are counted in one line; only their failures are shown."""
+        line = line_of(record, retried)
+        step = record.step_id or ""
+        failed = (
+            record.event_type == EventType.STEP_FAILED and (step, record.logical_attempt_id) not in retried
+        )
+        if line is None or ("[" in step and not failed):
+            return
+        style = "red" if failed else "yellow" if line.startswith("~") else ""
+        self._console.print(Text(f"{line}  {used}".rstrip(), style=style))
+        if failed:
+            self._show_end(record)
+
     def _show_end(self, record: EventRecord) -> None:
         end = payload_of(record, StepEnd)
         text = f"{end.output}{end.stderr_tail}"
         for line in text.rstrip("\n").splitlines()[-10:]:
             self._console.print(Text(f"     | {visible(line)}", style="dim"))
 
+    # --- current state ----------------------------------------------------------------------------
 
-def _outermost_loop(path: str) -> str:
-    """The path under which it is told that the loop has ended: without which visit of it this is."""
-    loop = path.partition("[")[0]
-    name, _, visit = loop.rpartition("#")
-    return name if visit.isdigit() else loop
+    def _now(self) -> RenderableType:
+        width, height = self._console.size
+        above = [Text(visible(text), style="bold red") for text in self._notices.values()]
+        below = [Text(line, style="bold magenta") for line in self._waiting_lines()]
+        used = f"  {describe_usage(self.usage)}" if any(self.usage.values()) else ""
+        below.append(Text(f"{spell_elapsed(time.monotonic() - self.began)}{used}", style="dim"))
+        # One line less than the height: the cursor remains in the window.
+        window = Window(width, max(1, height - len(above) - len(below) - 1))
+        tree = lines_of_tree(tree_of(self._progress, self._leaf_of), window, self._last_lines)
+        self._forget_wrapped_lines(width)
+        lines = [*above, *tree, *below]
+        self._drawn, self._drawn_width = [line.cell_len for line in lines], width
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*(Text.assemble(line, no_wrap=True, overflow="ellipsis") for line in lines))
+
+    def _forget_wrapped_lines(self, width: int) -> None:
+        """A terminal that became narrower has wrapped the drawing: more lines have to be overwritten."""
+        if self._drawn and width < self._drawn_width:
+            rows = sum(max(1, ceil(length / width)) for length in self._drawn)
+            self._live._live_render._shape = (width, rows)
+
+    def _leaf_of(self, one: Obligation) -> Leaf:
+        step, prompt = self._asked
+        if step is not None and one.subject == step:
+            return Leaf(one, prompt, "bold magenta")
+        waits = short_reason(one, datetime.now(UTC), visible(self._notes.questions.get(one.subject, "")))
+        if one.kind != "task":
+            style = "bold magenta" if one.kind in ("approval", "operator", "doubt") else "yellow"
+            return Leaf(one, waits, style)
+        since = self._since.setdefault((one.subject, one.attempt), time.monotonic())
+        again = f"attempt {one.attempt}, " if one.attempt > 1 else ""
+        text = f"{again}{spell_elapsed(time.monotonic() - since)}{self._agent_progress(one)}"
+        return Leaf(one, f"{text}  {waits}".rstrip(), "yellow")
+
+    def _waiting_lines(self) -> list[str]:
+        """Commands for what this terminal does not ask."""
+        return [
+            line for reason in self._waits if reason.subject != self._asked[0] for line in lines_of(reason)
+        ]
+
+    def _agent_progress(self, one: Obligation) -> str:
+        """The agent's turn, its last tool, its tokens."""
+        lines = tail_of(self._file(one, "progress")).splitlines()
+        return f"  {visible(lines[-1])}" if lines else ""
+
+    def _last_lines(self, one: Obligation) -> Sequence[str]:
+        """The last lines of the step's output."""
+        files = [file for kind in ("out", "err") if people_read(file := self._file(one, kind))]
+        return [line for file in files for line in tail_of(file).splitlines() if line.strip()]
+
+    def _file(self, one: Obligation, kind: str) -> Path:
+        return RunDirectory(self.runs, self.run_id).step_file(one.subject, one.attempt, kind)

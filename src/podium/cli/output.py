@@ -1,4 +1,4 @@
-"""How commands print: tables and colours for people at a terminal, plain lines for pipes, JSON for programs."""
+"""Output of commands: tables and colours for people at a terminal, plain lines for pipes, JSON for programs."""
 
 import contextlib
 import errno
@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 
 
 def print_json(value: object) -> None:
-    """In ASCII: whatever a file contains, nothing in the output can write to a terminal or fail to be encoded."""
+    click.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """In ASCII: whatever a file contains, nothing in the output can control a terminal or fail to be encoded."""
     import json
 
-    click.echo(json.dumps(value, indent=2))
+    return json.dumps(value, indent=2)
 
 
 def spelled_json(text: str) -> str:
-    """The same JSON, with every character that cannot be seen spelled out: JSON itself leaves some to the terminal."""
+    """The same JSON, with every invisible character escaped: JSON itself leaves some to the terminal."""
     if text.isprintable():
         return text
     import json
@@ -34,7 +38,7 @@ def spelled_json(text: str) -> str:
 
 
 def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
-    """Problems go to standard error, so that what a command computes can still be piped."""
+    """Problems are printed on standard error, so that the result of a command can still be piped."""
     coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for found in diagnostics:
         first, *rest = str(found).split("\n")
@@ -46,8 +50,7 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; at a terminal it is drawn by rich, which is only loaded then."""
-    shown = [[visible(cell) for cell in row] for row in rows]
+    """A table; at a terminal it is drawn by rich, which is only imported then."""
     if sys.stdout.isatty():
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -55,14 +58,14 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         from rich.text import Text
 
         table = Table(*headings, box=SIMPLE_HEAD)
-        for row in shown:
-            table.add_row(*(Text(cell) for cell in row))
+        for row in rows:
+            table.add_row(*(Text(visible(cell)) for cell in row))
         Console().print(table)
         return
-    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
-    for line in (headings, *shown):
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+    from podium.operations.printed import table_lines
+
+    for line in table_lines(headings, rows):
+        click.echo(line)
 
 
 # --- standard output that cannot be written any more: its reader went away (`| head`), or the disk is full -----------
@@ -90,7 +93,7 @@ def surviving(observe: "Observer") -> "Observer":
 
 
 def _give_up(error: OSError) -> None:
-    """Also what is left in the buffer goes nowhere: it would fail again with everything that is printed."""
+    """Discards the buffer, too: it would fail again with everything that is printed."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if error.errno != errno.EPIPE:

@@ -1,7 +1,7 @@
-"""Paths that a command line names.
+"""Paths on the command line.
 
-An address in the place of a path is a mistake. As a path it would be used without a word, and `Path` would turn
-`postgresql://user:password@host` into folders whose names have the password.
+An address in place of a path is a mistake. As a path it would be accepted silently, and `Path` would turn
+`postgresql://user:password@host` into folders whose names contain the password.
 """
 
 import os

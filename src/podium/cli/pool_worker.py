@@ -14,20 +14,25 @@ import click
 from podium.cli.env_files import use_env_files
 from podium.cli.hints import given_runs, print_notice
 from podium.cli.storing import using_parts
+from podium.cli.telemetry import log_notice
 from podium.engines.run_host import HostView, RunHost
 from podium.log.ids import check_id
 from podium.operations.fleet import serve_pools
+from podium.operations.hooks.posting import WebhookPoster
 from podium.operations.parts import Parts
 from podium.operations.schedules.ticking import Ticker, TickerView
 from podium.ports.store import Store
 from podium.ports.telemetry import Telemetry
 from podium.text import visible
+from podium.wiring.buses import relay_claim
+from podium.wiring.endpoint_secrets import endpoint_secrets
 from podium.wiring.engines import run_host
 from podium.wiring.stores import runs_folder
+from podium.wiring.webhooks import web_receivers
 
-# As a shell reports a process that SIGTERM has ended.
+# The exit code that a shell reports for a process that was ended by SIGTERM.
 _TERMINATED: Final = 128 + signal.SIGTERM
-# After the second signal: for steps to be killed and leases to be given up.
+# After the second signal: time for steps to be killed and leases to be released.
 _KILL_SECONDS: Final = 5.0
 _SEVERAL_TENANTS: Final = (
     "warning: this worker serves {tenants}, and Podium does not isolate their steps from one another: they are "
@@ -86,6 +91,9 @@ def serve(
                 tenants,
                 stopping.stop,
                 ticker=ticker,
+                poster=WebhookPoster(
+                    parts, tenants, web_receivers, endpoint_secrets(shares), print_notice, relay_claim()
+                ),
                 drain=drain,
                 hurry=stopping.hurry,
                 on_ready=ready,
@@ -97,7 +105,7 @@ def serve(
 
 @asynccontextmanager
 async def _measuring(parts: Parts, tenants: Sequence[str], host: RunHost) -> AsyncIterator[None]:
-    """If the process shows metrics at all."""
+    """Only if the process exports metrics."""
     if not parts.telemetry.is_on:
         yield
         return
@@ -147,9 +155,9 @@ def _listed(names: Sequence[str]) -> str:
 
 class _Ticks(TickerView):
     def trouble(self, reason: str) -> None:
-        click.echo(visible(f"schedules: {reason}"), err=True)
+        log_notice(f"schedules: {reason}")
 
 
 class _Shown(HostView):
     def trouble(self, reason: str) -> None:
-        click.echo(visible(reason), err=True)
+        log_notice(reason)

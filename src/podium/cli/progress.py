@@ -1,6 +1,7 @@
-"""How a run looks while it goes: plain lines for pipes, a live view at a terminal, JSON for programs."""
+"""The output of a running run: plain lines for pipes, a live view at a terminal, JSON for programs."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ from podium.runtime.view_trouble import FILES
 from podium.text import visible
 
 if TYPE_CHECKING:
+    from podium.machine.progress import Progress
     from podium.operations.explaining import Reason
 
 _LOOK_SECONDS: Final = 0.1
@@ -47,7 +49,9 @@ class ProgressView(Protocol):
     def observe(self, records: Sequence[EventRecord]) -> None: ...
 
     def recall(self, notes: RunNotes) -> None:
-        """What was recorded before this process drove the run: not shown, but counted in what the end names."""
+        """What was recorded before this process drove the run: not shown, but included in the summary at the
+        end.
+        """
         ...
 
     def notice(self, notice: Notice) -> None:
@@ -55,11 +59,15 @@ class ProgressView(Protocol):
         ...
 
     def waits(self, reasons: "Sequence[Reason]") -> None:
-        """All that the run waits for now and only a person can give; nothing of it is left unsaid."""
+        """Everything that the run needs from a person now; all of it must be shown."""
+        ...
+
+    def progress(self, progress: "Progress") -> None:
+        """What is in progress, whenever that may have changed."""
         ...
 
     async def follow(self) -> None:
-        """Show what cannot be seen from events, until cancelled."""
+        """Show what is not in events, until cancelled."""
         ...
 
     def close(self) -> None: ...
@@ -67,20 +75,32 @@ class ProgressView(Protocol):
     def end(self, ended: RunEnded) -> None: ...
 
 
-def progress_view(plan: Plan | None, runs: Path, *, as_json: bool, quiet: bool, stream: bool) -> ProgressView:
+def progress_view(
+    plan: Plan | None, runs: Path, *, as_json: bool, quiet: bool, stream: bool, plain: bool = False
+) -> ProgressView:
+    """`plain`: nothing is redrawn repeatedly, which a screen reader would read aloud each time."""
     if as_json:
         return JsonLines()
     if quiet:
         return Quiet(runs)
-    if sys.stdout.isatty() and not stream:
+    if os.environ.get("GITHUB_ACTIONS") == "true" and not stream:
+        from podium.cli.github_log import GithubLog
+
+        return GithubLog(runs)
+    if sys.stdout.isatty() and not stream and not plain:
         from podium.cli.live import LiveView
 
         return LiveView(runs, plan.metadata.name if plan is not None else "")
     return Lines(runs, stream=stream)
 
 
+def shows_table(view: ProgressView) -> bool:
+    """For people: programs that read lines from a pipe do not expect one."""
+    return isinstance(view, Lines) and (sys.stdout.isatty() or view.is_for_people)
+
+
 class Quiet:
-    """Only the end."""
+    """Shows only the end."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
@@ -94,7 +114,7 @@ class Quiet:
 
     @property
     def usage(self) -> dict[str, float]:
-        """What the run has used so far."""
+        """The usage of the run so far."""
         return self._notes.usage
 
     def observe(self, records: Sequence[EventRecord]) -> None:
@@ -113,8 +133,16 @@ class Quiet:
     def waits(self, reasons: "Sequence[Reason]") -> None:
         self._turns.print_turns(reasons, err=True)
 
+    def progress(self, progress: "Progress") -> None:
+        pass
+
+    def ask(self, step: str | None, prompt: str) -> None:
+        """Show the question about a step at this terminal."""
+        if step is not None:
+            click.echo(f"{visible(step)}: {prompt}")
+
     def typed(self, lines: int) -> None:
-        """Lines were typed at the terminal that this is shown on."""
+        """Lines were typed at the terminal on which this is shown."""
 
     async def follow(self) -> None:
         pass
@@ -132,19 +160,30 @@ class Quiet:
             click.echo(f"warning: {warning}")
         if any(self.usage.values()):
             click.echo(f"used {describe_usage(self.usage)}")
+        self.say_where(ended)
+        if ended.exit_code:
+            self.say_next(ended)
+
+    def say_where(self, ended: RunEnded) -> None:
+        """Print where the results of the run are."""
         folder = self.runs / ended.run_id
         click.echo(f"see {folder}/ for state.json, logs/ and artifacts/")
-        if ended.exit_code:
-            say(f"next: `podium logs {ended.run_id}` or `podium resume {ended.run_id}`")
+
+    def say_next(self, ended: RunEnded) -> None:
+        """Print what to do about a run that did not succeed."""
+        say(f"next: `podium logs {ended.run_id}` or `podium resume {ended.run_id}`")
 
 
 class Lines(Quiet):
-    """One line for each thing that happens."""
+    """One line per event."""
+
+    # True if it is for people even without a terminal.
+    is_for_people = False
 
     def __init__(self, runs: Path, *, stream: bool) -> None:
         super().__init__(runs)
         self._stream = stream
-        # What of each running step's output has been shown.
+        # How much of each running step's output has been shown.
         self._shown: dict[Path, tuple[str, int]] = {}
 
     def begin(self, run_id: RunId) -> None:
@@ -153,11 +192,12 @@ class Lines(Quiet):
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         self.take_notes(records)
+        retried = retried_steps(records)
         for record in records:
             ended = record.event_type in (EventType.STEP_COMPLETED, EventType.STEP_FAILED)
             if ended and self._stream:
                 self._show_rest(record)
-            line = line_of(record)
+            line = line_of(record, retried)
             if line is not None:
                 say(f"{record.emitted_at[11:19]} {line}")
             if record.event_type == EventType.STEP_STARTED and self._stream:
@@ -173,11 +213,11 @@ class Lines(Quiet):
         self._turns.print_turns(reasons, err=False)
 
     async def follow(self) -> None:
-        """With --stream: what steps print, as they print it."""
+        """With --stream: the output of steps, as it is written."""
         while self._stream:
             await asyncio.sleep(_LOOK_SECONDS)
             for file in list(self._shown):
-                if not _is_for_programs(file):
+                if people_read(file):
                     self._show_new(file, whole_lines=True)
 
     def _all_files(self, record: EventRecord) -> list[Path]:
@@ -186,8 +226,8 @@ class Lines(Quiet):
         return [directory.step_file(record.step_id or "", record.logical_attempt_id, kind) for kind in kinds]
 
     def _files(self, record: EventRecord) -> list[Path]:
-        """Those for people."""
-        return [file for file in self._all_files(record) if not _is_for_programs(file)]
+        """The output files for people."""
+        return [file for file in self._all_files(record) if people_read(file)]
 
     def _show_rest(self, record: EventRecord) -> None:
         for file in self._files(record):
@@ -211,21 +251,21 @@ class Lines(Quiet):
             click.echo(f"         {visible(step)} | {visible(line)}")
 
     def _show_end(self, record: EventRecord) -> None:
-        """Of a failure the last lines: where the reason usually stands."""
+        """For a failure, the last lines, which usually contain the reason."""
         for file in self._files(record):
             for line in tail_of(file).rstrip("\n").splitlines()[-10:]:
                 click.echo(f"         {visible(record.step_id or '')} | {visible(line)}")
 
 
-def _is_for_programs(file: Path) -> bool:
-    """Whether it is what an agent's program writes; people get its progress."""
+def people_read(file: Path) -> bool:
+    """False for the raw output of an agent's program: people get its progress."""
     from podium.operations.logs import is_of_an_agent
 
-    return file.suffix == ".out" and is_of_an_agent(file)
+    return file.suffix != ".out" or not is_of_an_agent(file)
 
 
 class JsonLines:
-    """Every event, as it stands in the log."""
+    """Every event, as it is in the log."""
 
     def __init__(self) -> None:
         self._turns = Turns()
@@ -247,6 +287,9 @@ class JsonLines:
     def waits(self, reasons: "Sequence[Reason]") -> None:
         self._turns.print_turns(reasons, err=True)
 
+    def progress(self, progress: "Progress") -> None:
+        pass
+
     async def follow(self) -> None:
         pass
 
@@ -258,7 +301,7 @@ class JsonLines:
 
 
 class Turns:
-    """What was said to be a person's turn: each thing once, for as long as it waits."""
+    """What was reported as waiting for a person: each item once, for as long as it waits."""
 
     def __init__(self) -> None:
         self._said: frozenset[Reason] = frozenset()
@@ -294,8 +337,19 @@ def _print_step_reuse(record: EventRecord) -> None:
         click.echo(f"         {step}: changed: {visible(str(payload['changed']))}")
 
 
-def line_of(record: EventRecord) -> str | None:
-    """An event as a line; None for what says nothing to people."""
+def retried_steps(records: Sequence[EventRecord]) -> frozenset[tuple[str, int]]:
+    """The attempts that failed and are retried; a retry is decided together with the failure."""
+    return frozenset(
+        (record.step_id or "", record.logical_attempt_id)
+        for record in records
+        if record.event_type == EventType.STEP_RETRY_SCHEDULED
+    )
+
+
+def line_of(record: EventRecord, retried: frozenset[tuple[str, int]] = frozenset()) -> str | None:
+    """An event as a line; None for what is irrelevant to people. A failure that is retried has a mark of its
+    own.
+    """
     step = visible(record.step_id or "")
     again = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
     match record.event_type:
@@ -310,7 +364,8 @@ def line_of(record: EventRecord) -> str | None:
             return f"ok {step}{again}{took}{_warned(step, end)}"
         case EventType.STEP_FAILED:
             end = payload_of(record, StepEnd)
-            return f"x  {step}{again}: {visible(end.failure)}{_warned(step, end)}"
+            mark = "~" if (record.step_id, record.logical_attempt_id) in retried else "x"
+            return f"{mark}  {step}{again}: {visible(end.failure)}{_warned(step, end)}"
         case EventType.STEP_INTERRUPTED:
             return f"x  {step}{_attempt_in_doubt(record)}: {INTERRUPTED.message}"
         case EventType.STEP_SKIPPED:

@@ -1,4 +1,4 @@
-"""`podium publish`, and the plans that `podium run --plan` takes."""
+"""`podium publish`, and the plans for `podium run --plan`."""
 
 import asyncio
 from pathlib import Path
@@ -9,6 +9,7 @@ import msgspec
 
 from podium.access.signatures import MAX_BYTES, write_signatures
 from podium.cli.app import INVALID_FILE
+from podium.cli.completed_by import completed_by
 from podium.cli.output import print_diagnostics, print_json
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
@@ -26,7 +27,7 @@ from podium.wiring.plans import plan_loader, plan_source
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=completed_by("complete_file"))
 @click.option(
     "--to",
     "uri",
@@ -105,7 +106,7 @@ async def _publish(plan: Plan, uri: str, key: GivenKey | None, signatures: bytes
 
 
 async def _has_signed(key: GivenKey, ref: PlanRef) -> bool:
-    """Whether a signature of this key was published before: a new one has other bytes and says the same."""
+    """Whether a signature of this key was published before: a new one has other bytes but the same meaning."""
     from podium.operations.signing import is_signed_by
 
     earlier = await plan_loader().fetch_signatures(ref.uri)
@@ -121,6 +122,8 @@ def _describe(ref: PlanRef, *, is_new: bool) -> None:
 
 
 def fetched(given: str, engine: str) -> FetchedPlan:
-    """The plan that `--plan` names, for an engine: `URI#sha256=HASH`, or a file with a reference. It is verified."""
+    """The plan that `--plan` names, for an engine: `URI#sha256=HASH`, or a file with a reference. It is
+    verified.
+    """
     content = None if is_uri(given) else read_file(given)[1]
     return asyncio.run(fetch_plan(plan_loader(), given, content, engine=engine))

@@ -1,4 +1,4 @@
-"""Reading the files that a command line names."""
+"""Reads the files named on the command line."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,9 @@ from podium.text import visible
 
 
 def read_file(file: str, max_bytes: int = MAX_BYTES) -> tuple[str, bytes]:
-    """What messages call the file, and its bytes; '-' is standard input. A byte too much shows that it is too large."""
+    """The file's name in messages, and its bytes; '-' is standard input. One byte more than allowed shows
+    that it is too large.
+    """
     try:
         if file == "-":
             if sys.stdin is None:

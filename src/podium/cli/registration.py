@@ -33,6 +33,7 @@ from podium.cli.storing import json_option, store_option, tenant_option, using_p
 from podium.cli.telemetry import opened_telemetry, telemetry_options
 from podium.nodes.registration.reading import CONTRACT, config_of, registration_config, registration_plan
 from podium.operations.parts import Parts
+from podium.operations.registration.open_runs import OpenRuns
 from podium.operations.registration.place import Place
 from podium.operations.registration.reconciling import reconcile as reconcile_catalogs
 from podium.operations.registration.serving import RegistrationService, ServeSettings
@@ -233,7 +234,7 @@ def serve(
 
 
 def _stop(loop: asyncio.AbstractEventLoop, service: RegistrationService) -> None:
-    """The first signal drains; a second one acts as usual."""
+    """The first signal drains the service; a second one has its usual effect."""
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)
     service.stop()
@@ -281,7 +282,7 @@ def status(
     async def work(parts: Parts) -> None:
         await parts.require("run.view", place.tenant_id, records=False)
         async with AsyncExitStack() as stack:
-            # Tables in memory are known to their process only.
+            # Only the process that has tables in memory can read them.
             opening = opened_table(Addresses("", None, postgres, schema), place)
             table = await stack.enter_async_context(opening) if postgres != MEMORY else None
             while True:
@@ -317,7 +318,8 @@ def reconcile(
     """Compare Consul and the table with what they should have, and repair differences. `serve` does it every minute.
 
     In Consul, differences are repaired immediately; a row of the table is repaired by the next run of its node, which
-    `serve` makes. Exit codes: 0, also if something was repaired; 69 a service does not answer.
+    `serve` makes. A node with an open run is left alone: name the store of `serve`. Exit codes: 0, also if something
+    was repaired; 69 a service does not answer.
 
     \b
     podium registration reconcile --env prod --namespace shop \\
@@ -335,7 +337,9 @@ def reconcile(
     async def work(parts: Parts) -> None:
         await parts.require("run.start", place.tenant_id, records=False)
         async with opened_services(addresses, place) as services, opened_table(addresses, place) as table:
-            print_drift(await reconcile_catalogs(services, table, parts.clock.now()), as_json=as_json)
+            runs = OpenRuns(parts.store, place)
+            report = await reconcile_catalogs(services, table, parts.clock.now(), runs.has)
+            print_drift(report, as_json=as_json)
 
     using_parts(store, work, create=True)
     return 0

@@ -1,4 +1,4 @@
-"""How `podium registration` shows things, for people and as JSON. Codes, numbers and ids of nodes only."""
+"""Output of `podium registration`, for people and as JSON. Contains only codes, numbers and ids of nodes."""
 
 import json
 from datetime import datetime
@@ -27,6 +27,8 @@ _REPAIRS: Final = {
 
 
 class LinesServeView(ServeView):
+    """Alerts are not repeated here, because the log of the process contains them."""
+
     def __init__(self, place: str) -> None:
         self._place = place
 
@@ -39,9 +41,6 @@ class LinesServeView(ServeView):
             f"{visible(topic)}.dead",
             err=True,
         )
-
-    def alert(self, code: str, message: str) -> None:
-        click.echo(f"alert {code}: {visible(message)}", err=True)
 
     def trouble(self, subject: str, reason: str) -> None:
         click.echo(f"{visible(subject)}: trying again: {visible(reason)}", err=True)

@@ -10,6 +10,7 @@ from podium.nodes.breaker import phase_of
 from podium.nodes.registration.effects import CONSUL, POSTGRES
 from podium.nodes.registration.models.model_orchestrator_config import ModelOrchestratorConfig
 from podium.operations.parts import Parts
+from podium.operations.registration.bus_time import BusTime
 from podium.operations.registration.place import Place
 from podium.operations.registration.pool_runs import PoolRuns, PoolView
 from podium.operations.registration.serving import World
@@ -26,7 +27,7 @@ from podium.wiring.catalogs import open_registration_table, open_service_catalog
 from podium.wiring.engines import run_host
 from podium.wiring.node_ports import MEMORY
 from podium.wiring.nodes import nodes_with_ports
-from podium.wiring.stores import runs_folder
+from podium.wiring.stores import runs_folder, system_clock
 from podium.wiring.use_cases import use_case_parts
 
 
@@ -35,7 +36,7 @@ class Addresses:
     bus: str
     consul: str | None
     table: str | None
-    # Of the tables; None: the default one.
+    # Schema of the tables; None: the default one.
     schema: str | None = None
 
 
@@ -64,7 +65,7 @@ async def opened_services(addresses: Addresses, place: Place) -> AsyncIterator[S
 async def opened_table(
     addresses: Addresses, place: Place, *, may_claim: bool = False
 ) -> AsyncIterator[RegistrationTable]:
-    """`may_claim`: tables that have no owner become those of the place."""
+    """`may_claim`: tables without an owner become those of the place."""
     if addresses.table == MEMORY:
         from podium.catalogs.memory import MemoryTable
 
@@ -91,13 +92,14 @@ async def opened_world(
     view: ServeView,
     telemetry: Telemetry,
 ) -> AsyncIterator[World]:
-    """Raises what is wrong with the configuration, and what is away."""
+    """Raises errors of the configuration, and of unavailable services."""
     topics = open_topics(addresses.bus)
     async with AsyncExitStack() as stack:
         services = await stack.enter_async_context(opened_services(addresses, place))
         table = await stack.enter_async_context(opened_table(addresses, place, may_claim=True))
+        time = BusTime(system_clock())
         runtime = nodes_with_ports(
-            {ServiceCatalog: services, RegistrationTable: table, ProtocolProjectionReader: table}
+            {ServiceCatalog: services, RegistrationTable: table, ProtocolProjectionReader: table}, time
         )
         parts = use_case_parts(store, runs_folder(given_runs()), print_notice, nodes=lambda: runtime)
         await check_allowed(parts, place)
@@ -115,6 +117,7 @@ async def opened_world(
             table,
             _runs(store, parts, place, contract, slots, view, runtime, telemetry),
             lambda: _breakers(runtime, contract.plan),
+            time,
             telemetry,
         )
 

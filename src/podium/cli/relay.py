@@ -111,7 +111,7 @@ def relay(
 
 
 def _filter(event_types: tuple[str, ...], plans: tuple[str, ...], *, messages_only: bool) -> BusFilter | None:
-    """None: as the bus was registered, else everything."""
+    """None: the filter with which the bus was registered, else everything."""
     if messages_only and event_types:
         raise click.UsageError("--event selects events for a topic; name it with --topic.")
     if not (event_types or plans or messages_only):
@@ -121,7 +121,9 @@ def _filter(event_types: tuple[str, ...], plans: tuple[str, ...], *, messages_on
 
 @contextlib.contextmanager
 def _interrupts(announce: Callable[[], None], stop: Callable[[], None]) -> Iterator[None]:
-    """The first signal stops the relay; a second one acts as usual. `announce`: from then on signals are handled."""
+    """The first signal stops the relay; a second one has its usual effect. `announce`: from then on signals
+    are handled.
+    """
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
 
@@ -141,7 +143,7 @@ def _interrupts(announce: Callable[[], None], stop: Callable[[], None]) -> Itera
 
 
 class _Lines(RelayView):
-    """For people: a line for what was delivered of a run."""
+    """Output for people: a line for each delivery of a run."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -17,6 +17,11 @@ def github(found: Diagnostic) -> str:
     return f"::{found.severity.value} {place},title={found.code}::{_data(message)}"
 
 
+def annotation(severity: str, title: str, message: str) -> str:
+    """Refers to a run, not to a line of a file."""
+    return f"::{severity} title={_property(title)}::{_data(message)}"
+
+
 def sarif(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
     """SARIF 2.1.0, which code scanners and editors read."""
     used = sorted({found.code for found in diagnostics})

@@ -1,6 +1,6 @@
-"""`podium resume` and `rerun`: drive a run that was started before, or a new one made of it.
+"""`podium resume` and `rerun`: drive a run that was started before, or a new one based on it.
 
-Apart from `podium run`, which is called most and does not wait for their options to be defined.
+Separate from `podium run`, which is called most often and need not wait for the definition of their options.
 """
 
 from pathlib import Path
@@ -21,12 +21,13 @@ from podium.cli.foreground import (
 )
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
+from podium.cli.storing import run_argument
 from podium.operations.parts import Parts
 from podium.ports.engine import RunEnded
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@run_argument
 @click.option(
     "--workflow", metavar="FILE", help="Continue with this workflow instead of the one the run started with."
 )
@@ -69,7 +70,7 @@ def resume(
     from one to another may not. With --changed a new run takes over every step that has completed and would be carried
     out with the same command, inputs and files, and says for each why, or why not.
     """
-    # Here and below: the options of these commands are also looked at by the hints of a run that fails.
+    # Imported here and below, because the hints of a failed run also read the options of these commands.
     from podium.operations.resume import Replacement, resume_run
 
     raised = _parse_budgets(budgets)
@@ -93,7 +94,7 @@ def resume(
         if plan is None:
             return INVALID_FILE
         other = Replacement(plan, content, force, signatures)
-    foreground, tenant = Foreground(options, run_id=run_id), options["tenant"]
+    foreground, tenant = Foreground(options, existing=run_id), options["tenant"]
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:
@@ -101,7 +102,7 @@ def resume(
             from podium.operations.rerunning import changed_request
 
             request = await changed_request(
-                *(parts, tenant, run_id),
+                *(parts, tenant, foreground.run_id),
                 workflow=other,
                 new_id=new_id,
                 env_files=variables,
@@ -109,7 +110,11 @@ def resume(
             )
             return await foreground.start(parts, request)
         ready = await resume_run(
-            parts, tenant, run_id, workflow=other, budgets=raised, workspace=workspace, env_files=variables
+            *(parts, tenant, foreground.run_id),
+            workflow=other,
+            budgets=raised,
+            workspace=workspace,
+            env_files=variables,
         )
         return await foreground.drive(parts, ready)
 
@@ -117,7 +122,7 @@ def resume(
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@run_argument
 @click.option(
     "--from", "step", metavar="STEP", help="Where to start: a step that the run reached. [default: the start]"
 )
@@ -137,12 +142,12 @@ def rerun(
     from podium.operations.rerunning import rerun_request
 
     signatures = read_signatures(signature) if signature is not None else None
-    foreground = Foreground(options)
+    foreground = Foreground(options, existing=run_id, on_its_engine=False)
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:
         tenant = options["tenant"]
-        request = await rerun_request(parts, tenant, run_id, step, new_id, variables, signatures)
+        request = await rerun_request(parts, tenant, foreground.run_id, step, new_id, variables, signatures)
         return await foreground.start(parts, request)
 
     return foreground.finish(work)

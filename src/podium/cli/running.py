@@ -1,4 +1,4 @@
-"""`podium run`: start a run, drive it in this process, and show how it goes."""
+"""`podium run`: start a run, drive it in this process, and show its progress."""
 
 import sys
 from pathlib import Path
@@ -8,23 +8,25 @@ import click
 from msgspec.structs import replace
 
 from podium.cli.app import INVALID_FILE
+from podium.cli.completed_by import completed_by
 from podium.cli.engine_options import chosen_engine, engine_options
 from podium.cli.env_files import facts_to_keep, use_env_files
 from podium.cli.foreground import (
     Foreground,
     Options,
-    compiled_workflow,
     foreground_options,
     read_signatures,
+    read_workflow,
     signature_option,
 )
 from podium.cli.hints import print_notice
 from podium.cli.output import print_diagnostics
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
+from podium.cli.servers import given_server, server_option
 from podium.log.engines import LOCAL
 from podium.log.labels import parse_labels
-from podium.operations.inputs import check_inputs, parse_inputs
+from podium.operations.inputs import SOURCES, SOURCES_ELSEWHERE, check_inputs, parse_inputs
 from podium.operations.parts import Parts, require
 from podium.ports.engine import RunEnded, RunRequest
 from podium.text import visible
@@ -34,7 +36,7 @@ from podium.wiring.use_cases import check_run
 
 
 @click.command()
-@click.argument("file", metavar="FILE", required=False)
+@click.argument("file", metavar="FILE", required=False, shell_complete=completed_by("complete_file"))
 @click.option(
     "--plan",
     "plan_ref",
@@ -46,10 +48,10 @@ from podium.wiring.use_cases import check_run
     "inputs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An input of the workflow; repeat it for more.",
+    help="An input of the workflow; repeat it for more. A secret input is NAME=env:VARIABLE or NAME=file:PATH.",
 )
 @click.option("--input-file", type=GivenPath(dir_okay=False), help="A YAML or JSON file with inputs.")
-@click.option("--run-id", help="The id of the run. [default: a new one]")
+@click.option("--run-id", help="The id of the run. [default: its plan and random digits, like nightly-3f2a]")
 @click.option(
     "--workspace",
     type=GivenPath(file_okay=False, exists=True),
@@ -75,6 +77,7 @@ from podium.wiring.use_cases import check_run
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
 @signature_option
 @engine_options
+@server_option
 @foreground_options
 def run(
     file: str | None,
@@ -92,6 +95,8 @@ def run(
 ) -> int:
     """Run the workflow or node contract FILE ('-' is standard input) and wait for its end.
 
+    With --server it is published there and carried out by a worker of the server; paths in it are those of the worker.
+
     The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it; a
     third time leaves a run of a pool or of another engine that no process has stopped yet.
 
@@ -105,21 +110,32 @@ def run(
       podium run release.yaml --input version=1.4.0 --stream
       podium run examples/review_loop.yaml --replay examples/recordings/review_loop
       podium run --plan release.ref.json
+      podium run release.yaml --input version=1.4.0 --server https://podium.example.com
     """
-    request = _request(file, plan_ref, workspace)
-    if request is None:
+    server = given_server()
+    if server is not None:
+        from podium.cli.remote_run import RemoteOrder, run_on_server
+
+        order = RemoteOrder(file, plan_ref, inputs, _read_inputs(input_file), pool, parse_labels(labels))
+        return run_on_server(server, order, options)
+    asked = _request(file, plan_ref, workspace)
+    if asked is None:
         return INVALID_FILE
+    request, declared = asked
     plan = request.plan
     given = check_inputs(
-        {**_read_inputs(input_file), **parse_inputs(inputs, plan.workflow.inputs)}, plan.workflow
+        {**_read_inputs(input_file), **parse_inputs(inputs, plan.workflow.inputs)},
+        plan.workflow,
+        sources=SOURCES if pool is None and chosen_engine().engine == LOCAL else SOURCES_ELSEWHERE,
     )
     labelled = parse_labels(labels)
-    variables = use_env_files(options["env_files"])
+    _check_reads_env_files(declared)
+    variables = use_env_files(options["env_files"], declared)
     replays = options["replay"] is not None
     if signature is not None:
         request = replace(request, signatures=read_signatures(signature))
     if dry_run:
-        return _show_plan(file, request, replays=replays)
+        return _show_plan(file, replace(request, inputs=given), replays=replays)
     folder = request.workspace
     request = replace(
         request,
@@ -131,8 +147,8 @@ def run(
         pool=pool,
         labels=labelled,
     )
-    # Before the store is opened: it might be made for this run.
-    require(check_run(plan, folder, replays=replays), print_notice)
+    # Before the store is opened, because it might be created for this run.
+    require(check_run(plan, folder, inputs=given, replays=replays), print_notice)
     chosen_engine().require_engine()
     if pool is not None and (chosen_engine().engine != LOCAL or replays or options["record"] is not None):
         raise click.UsageError("--pool is for --engine local, without --record and --replay.")
@@ -144,8 +160,13 @@ def run(
     return foreground.finish(work, create=True)
 
 
-def _request(file: str | None, plan_ref: str | None, workspace: Path | None) -> RunRequest | None:
-    """The plan to run, with where it comes from. Problems of a workflow are printed."""
+def _request(
+    file: str | None, plan_ref: str | None, workspace: Path | None
+) -> tuple[RunRequest, list[Path]] | None:
+    """The plan to run, with its origin, and the environment files that its workflow names.
+
+    Prints the problems of a workflow.
+    """
     if (file is None) == (plan_ref is None):
         problem = "FILE and --plan name two plans" if file is not None else "Missing argument 'FILE'"
         raise click.UsageError(f"{problem}: give a workflow file, or a published plan with --plan REF.")
@@ -154,11 +175,24 @@ def _request(file: str | None, plan_ref: str | None, workspace: Path | None) -> 
         from podium.cli.publish import fetched
 
         found = fetched(plan_ref, chosen_engine().engine)
-        return RunRequest(found.plan, workspace=folder, plan_ref=found.ref, plan_content=found.content)
+        return RunRequest(found.plan, workspace=folder, plan_ref=found.ref, plan_content=found.content), []
     assert file is not None
     name, content = read_file(file)
-    plan = compiled_workflow(content, name, workspace)
-    return RunRequest(plan, source=content, workspace=folder) if plan is not None else None
+    reading = read_workflow(content, name, workspace)
+    if reading.plan is None:
+        return None
+    declared = [Path(name).parent / path for path in reading.env_files]
+    return RunRequest(reading.plan, source=content, workspace=folder), declared
+
+
+def _check_reads_env_files(declared: list[Path]) -> None:
+    if declared and chosen_engine().engine != LOCAL:
+        from podium.operations.env_files import EnvFileNotUsable
+
+        raise EnvFileNotUsable(
+            "the workflow names an `env_file`, which only --engine local reads: elsewhere steps get the environment of "
+            "their worker; start it with `podium worker --env-file`, and remove `env_file`"
+        )
 
 
 def _read_inputs(path: Path | None) -> dict[str, Any]:
@@ -187,12 +221,12 @@ def _show_plan(file: str | None, request: RunRequest, *, replays: bool) -> int:
     click.echo("\nDry run: nothing was run.")
     sys.stdout.flush()
     _check_signed(request)
-    require(check_run(request.plan, request.workspace, replays=replays), print_notice)
+    require(check_run(request.plan, request.workspace, inputs=request.inputs, replays=replays), print_notice)
     return 0
 
 
 def _check_signed(request: RunRequest) -> None:
-    """As the start of the run would."""
+    """The same check as at the start of the run."""
     rules = signing_rules()
     if rules is None and request.signatures is None:
         return

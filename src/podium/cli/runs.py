@@ -1,27 +1,41 @@
 """`podium runs`: lists runs and shows the state of each."""
 
 from collections.abc import Sequence
-from typing import Any
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 
-from podium.cli.hints import carried, lines_of, say
+from podium.cli.hints import carried, with_places
 from podium.cli.output import print_json, print_table
-from podium.cli.storing import json_option, store_option, tenant_option, using_parts
-from podium.log.runs import Run, RunQuery
+from podium.cli.servers import asking, asking_run, place_options
+from podium.cli.storing import json_option, run_argument
+from podium.cli.truncate import cut_middle
+from podium.log.ids import RunId
+from podium.log.runs import RunQuery
 from podium.log.transitions import RunStatus
-from podium.log.usage import describe_usage, usage_cells
-from podium.operations.driving import RunDriver
-from podium.operations.explaining import Reason
-from podium.operations.listing import list_runs
+from podium.operations.listing import RunList, list_runs
 from podium.operations.parts import Parts
+from podium.operations.printed import (
+    RUN_COLUMNS,
+    more_line,
+    remark_lines,
+    run_lines,
+    run_row,
+    step_table,
+)
 from podium.operations.run_filters import parse_filter
-from podium.operations.runs import RunView, show_run
-from podium.operations.waiting import Obstacles, obstacles_of
-from podium.operations.why import reason_json
+from podium.operations.run_json import ShownRun, full_view, listed_json, shown_json
+from podium.operations.waiting import Obstacles
 from podium.text import visible
 from podium.wiring.stores import system_clock
+
+if TYPE_CHECKING:
+    from podium.client import Client
+
+# Width of the lines between and around four columns of a table at a terminal.
+_TABLE_LINES: Final = 13
+_MIN_PLAN: Final = 8
 
 
 @click.group()
@@ -35,8 +49,7 @@ def runs() -> None:
 
 
 @runs.command("list")
-@store_option
-@tenant_option
+@place_options
 @click.option(
     "--filter",
     "given",
@@ -88,33 +101,36 @@ def list_(
     wanted = parse_filter(given, system_clock().now(), query)
     if needs is not None:
         wanted = wanted._replace(needs=needs)
-    found, following = using_parts(store, lambda parts: list_runs(parts, tenant, wanted))
+
+    def remotely(client: "Client") -> RunList:
+        from podium.cli.remote_runs import remote_list
+
+        return remote_list(client, f"{given} needs={needs}" if needs else given, query)
+
+    found, following = asking(store, lambda parts: list_runs(parts, tenant, wanted), remotely)
     if as_json:
-        print_json({"runs": [_listed_json(one) for one in found], "cursor": following})
+        print_json({"runs": [listed_json(one, carried) for one in found], "cursor": following})
         return
-    print_table(("run", "status", "plan", "events", "created"), [_row(one) for one in found])
-    for one in found:
-        for text in one.remarks():
-            say(f"{one.run.identity.run_id}: {visible(text)}")
+    print_table(RUN_COLUMNS, _rows(found))
+    for line in remark_lines(found, with_places):
+        click.echo(line)
     if following is not None:
-        click.echo(f"more: --cursor {following}")
+        click.echo(more_line(following))
 
 
-def _row(found: Obstacles) -> tuple[str, ...]:
-    run = found.run
-    status = f"{run.status} ({found.substatus})" if found.substatus else run.status
-    return run.identity.run_id, status, run.identity.plan_id, str(run.head), run.created_at
-
-
-def _listed_json(found: Obstacles) -> dict[str, Any]:
-    substatus = found.substatus
-    return _as_json(found.run, found.driver) | ({"substatus": substatus} if substatus else {})
+def _rows(found: Sequence[Obstacles]) -> list[tuple[str, ...]]:
+    """Ids are never truncated, because they are copied from here. The rest of the line is for the names of
+    plans.
+    """
+    rows = list(map(run_row, found))
+    taken = sum(max((len(row[at]) for row in rows), default=0) for at in range(3))
+    room = max(get_terminal_size().columns - taken - _TABLE_LINES, _MIN_PLAN)
+    return [(*row, cut_middle(visible(plan), room)) for *row, plan in rows]
 
 
 @runs.command()
-@click.argument("run_id", metavar="RUN")
-@store_option
-@tenant_option
+@run_argument
+@place_options
 @click.option("--after-step", default="", help="Show the steps that follow this one.")
 @click.option(
     "--limit", default=100, show_default=True, type=click.IntRange(1, 10000), help="Most steps to show."
@@ -123,97 +139,18 @@ def _listed_json(found: Obstacles) -> dict[str, Any]:
 def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: int, as_json: bool) -> None:
     """Show the state of a run and its steps."""
 
-    async def work(parts: Parts) -> tuple[RunView, Obstacles]:
-        view = await show_run(parts.store, parts.clock, tenant, run_id, after_step=after_step, limit=limit)
-        found = await obstacles_of(parts, view.run)
-        substatus = found.substatus or view.summary.substatus
-        return view._replace(summary=msgspec.structs.replace(view.summary, substatus=substatus)), found
+    async def work(parts: Parts, run_id: RunId) -> ShownRun:
+        return await full_view(parts, tenant, run_id, after_step=after_step, limit=limit)
 
-    view, (_, driver, waits) = using_parts(store, work)
+    def remotely(client: "Client", run_id: RunId) -> ShownRun:
+        from podium.cli.remote_runs import remote_view
+
+        return remote_view(client, run_id, after_step=after_step, limit=limit)
+
+    shown = asking_run(store, tenant, run_id, work, remotely)
     if as_json:
-        print_json(
-            {
-                **_as_json(view.run, driver),
-                "summary": view.summary.as_json(),
-                **({"signedBy": msgspec.to_builtins(view.signed_by)} if view.signed_by else {}),
-                **({"waitsFor": [reason_json(reason, carried) for reason in waits]} if waits else {}),
-                "steps": [msgspec.to_builtins(step) for step in view.steps],
-            }
-        )
+        print_json(shown_json(shown, carried))
         return
-    _show_text(view, driver, waits)
-
-
-def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason]) -> None:
-    summary, run = view.summary, view.run.identity
-    substatus = f" ({summary.substatus})" if summary.substatus else ""
-    click.echo(f"{run.run_id}  {summary.status}{substatus}  {run.plan_id} {run.plan_version}")
-    for name, moment in (
-        ("queued", summary.queued_at),
-        ("started", summary.started_at),
-        ("ended", summary.completed_at),
-    ):
-        if moment:
-            click.echo(f"{name:8} {moment}")
-    if view.run.labels:
-        shown = ", ".join(f"{name}={value}" for name, value in view.run.labels.items())
-        click.echo(f"labels   {visible(shown)}")
-    for by in view.signed_by:
-        click.echo(f"signed   by {by.key_id} at {by.signed_at} ({by.public})")
-    if driver is not None:
-        say(f"driver   {_describe_driver(driver)}")
-    if view.approval is not None:
-        click.echo(f"approved {visible(view.approval)}")
-    for reason in waits:
-        text, *commands = lines_of(reason)
-        click.echo("\n".join([f"waits    {text.strip()}", *commands]))
-    if summary.failure is not None:
-        click.echo(f"failed   {summary.failure.code}: {visible(summary.failure.message)}")
-    if summary.inconsistent:
-        click.echo("warning  the log contains an event that is not possible there: see `podium events`")
-    counted = (
-        ("succeeded", summary.succeeded_steps),
-        ("failed", summary.failed_steps),
-        ("running", summary.running_steps),
-        ("skipped", summary.skipped_steps),
-        ("stopped", summary.stopped_steps),
-        ("pending", summary.pending_steps),
-    )
-    counts = ", ".join(f"{count} {name}" for name, count in counted if count)
-    click.echo(f"steps    {summary.step_count}" + (f": {counts}" if counts else ""))
-    for alert in summary.alerts:
-        click.echo(f"alert    {alert.code}: {visible(alert.message)}")
-    if any(summary.usage.values()):
-        click.echo(f"used     {describe_usage(summary.usage)}")
-    if view.steps:
-        in_doubt = {reason.subject for reason in waits if reason.kind == "doubt"}
-        with_usage = any(step.usage for step in view.steps)
-        rows = [
-            (
-                step.step_id,
-                "IN_DOUBT" if step.step_id in in_doubt else step.status,
-                str(step.attempt_count),
-                *(usage_cells(step.usage) if with_usage else ()),
-                step.newest.completed_at or step.newest.started_at or "",
-                step.newest.error.message if step.newest.error is not None else "",
-            )
-            for step in view.steps
-        ]
-        used = ("tokens", "dollars") if with_usage else ()
-        print_table(("step", "status", "attempts", *used, "at", "error"), rows)
-
-
-def _describe_driver(driver: RunDriver) -> str:
-    if driver.in_line:
-        return f"{driver.title}: {driver.in_line}"
-    return driver.title if driver.is_alive else driver.text()
-
-
-def _as_json(run: Run, driver: RunDriver | None) -> dict[str, Any]:
-    built: dict[str, Any] = msgspec.to_builtins(run)
-    built["metadata"] = msgspec.json.decode(run.metadata)
-    if driver is not None:
-        built["driver"] = {"owner": driver.owner, "isAlive": driver.is_alive, "until": driver.until}
-        if driver.in_line:
-            built["driver"]["waitsFor"] = driver.in_line
-    return {**built.pop("identity"), **built}
+    click.echo("\n".join(run_lines(shown, carried, with_places)))
+    if (table := step_table(shown)) is not None:
+        print_table(*table)

@@ -1,19 +1,21 @@
 """`podium schedule`: run workflows at given times."""
 
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import click
 import msgspec
 
 from podium.cli.app import INVALID_FILE
+from podium.cli.completed_by import completed_by
 from podium.cli.foreground import compiled_workflow
 from podium.cli.hints import say
 from podium.cli.output import print_json, print_table
 from podium.cli.reading import read_file
 from podium.cli.schedule_options import Definition as Given
 from podium.cli.schedule_options import Moment, definition_options, times_of
-from podium.cli.storing import json_option, store_option, tenant_option, using_parts
+from podium.cli.servers import asking, given_server, place_options
+from podium.cli.storing import json_option, using_parts
 from podium.log.times import Timestamp, timestamp
 from podium.operations.inputs import parse_inputs
 from podium.operations.parts import Parts
@@ -23,6 +25,7 @@ from podium.operations.schedules.defining import ScheduleRequest
 from podium.operations.schedules.plans import KeptPlan, published_plan
 from podium.operations.schedules.views import (
     ScheduleView,
+    TickView,
     describe_seconds,
     describe_times,
     tick_view,
@@ -30,9 +33,15 @@ from podium.operations.schedules.views import (
 )
 from podium.plan.loading import plan_bytes
 from podium.runtime.plan_file import PLAN, WORKFLOW
-from podium.schedules.schedule import Definition, Overlap, Schedule, Tick, Times
+from podium.schedules.schedule import Definition, Overlap, Schedule, Times
 from podium.text import visible
 from podium.wiring.stores import system_clock
+
+if TYPE_CHECKING:
+    from podium.client import Client
+
+# Together with the result of its last time.
+Listed: TypeAlias = tuple[ScheduleView, TickView | None]
 
 
 @click.group()
@@ -48,7 +57,7 @@ def schedule() -> None:
 
 @schedule.command()
 @click.argument("schedule_id", metavar="ID")
-@click.argument("file", metavar="FILE", required=False)
+@click.argument("file", metavar="FILE", required=False, shell_complete=completed_by("complete_file"))
 @click.option(
     "--plan",
     "plan_ref",
@@ -59,8 +68,7 @@ def schedule() -> None:
 @click.option("--paused", metavar="REASON", help="Add it paused.")
 @click.option("--replace", "replaces", is_flag=True, help="Replace the schedule that has this id.")
 @click.option("--preview", is_flag=True, help="Check everything and show the next times; store nothing.")
-@store_option
-@tenant_option
+@place_options
 @json_option
 def add(
     schedule_id: str,
@@ -87,29 +95,38 @@ def add(
         raise click.UsageError("give a workflow FILE, or a published plan with --plan ID@VERSION.")
     now = timestamp(system_clock().now())
     times = times_of(given, now)
+    server = given_server()
+    if server is not None and preview and file is None:
+        raise click.UsageError("--preview with --server needs the workflow FILE.")
     compiled = _compiled(file, given["workspace"]) if file is not None else None
     if file is not None and compiled is None:
         return INVALID_FILE
 
-    async def request(parts: Parts) -> ScheduleRequest:
-        plan = compiled or await published_plan(parts, tenant, plan_ref or "")
-        definition = _definition(given, times, plan)
-        return ScheduleRequest(tenant, schedule_id, definition, plan.plan, plan.contents, paused)
+    def request_of(kept: KeptPlan) -> ScheduleRequest:
+        definition = _definition(given, times, kept)
+        return ScheduleRequest(tenant, schedule_id, definition, kept.plan, kept.contents, paused)
 
-    async def look(parts: Parts) -> Definition:
-        asked = await request(parts)
-        defining.check_request(asked, now)
-        return asked.definition
+    async def plan_of(parts: Parts) -> KeptPlan:
+        return compiled or await published_plan(parts, tenant, plan_ref or "")
 
     async def work(parts: Parts) -> Schedule:
         store_it = defining.replace_schedule if replaces else defining.add_schedule
-        return await store_it(parts, await request(parts))
+        return await store_it(parts, request_of(await plan_of(parts)))
 
     if preview:
-        definition = using_parts(store, look, create=True)
+        kept = compiled or using_parts(store, plan_of)
+        definition = request_of(kept).definition
+        defining.check_request(request_of(kept), now)
         _print_preview(definition, defining.preview(definition, now, 10), as_json=as_json)
         return 0
-    added = view_of(using_parts(store, work, create=not replaces))
+    if server is not None:
+        from podium.cli.remote_schedules import add_remotely
+
+        added = add_remotely(
+            server, schedule_id, compiled or plan_ref or "", given, paused, replaces=replaces
+        )
+    else:
+        added = view_of(using_parts(store, work, create=not replaces))
     if as_json:
         print_json(msgspec.to_builtins(added))
         return 0
@@ -124,7 +141,7 @@ def _worker_command(pool: str) -> str:
 
 
 def _compiled(file: str, workspace: Path | None) -> KeptPlan | None:
-    """Problems of the workflow are printed."""
+    """Prints the problems of the workflow."""
     name, content = read_file(file)
     plan = compiled_workflow(content, name, workspace)
     return KeptPlan(plan, {PLAN: plan_bytes(plan), WORKFLOW: content}) if plan is not None else None
@@ -165,37 +182,40 @@ def _print_next(view: ScheduleView) -> None:
 @schedule.command("list")
 @click.option("--after", default="", metavar="ID", help="Continue behind this schedule.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1000))
-@store_option
-@tenant_option
+@place_options
 @json_option
 def list_(after: str, limit: int, store: str | None, tenant: str, as_json: bool) -> None:
     """List schedules with their next time and what became of the last one."""
 
-    async def work(parts: Parts) -> list[tuple[Schedule, Tick | None]]:
+    async def work(parts: Parts) -> list[Listed]:
         found = await reading.list_schedules(parts, tenant, after=after, limit=limit)
-        return [(one, await _last_tick(parts, one)) for one in found]
+        return [(view_of(one, 1), await _last_tick(parts, one)) for one in found]
 
-    found = using_parts(store, work)
+    def remotely(client: "Client") -> list[Listed]:
+        from podium.cli.remote_schedules import remote_list
+
+        return remote_list(client, after, limit)
+
+    found = asking(store, work, remotely)
     if as_json:
         print_json([_listed_json(one, last) for one, last in found])
         return
     print_table(("schedule", "state", "plan", "next", "last", "times"), [_row(*one) for one in found])
 
 
-async def _last_tick(parts: Parts, one: Schedule) -> Tick | None:
+async def _last_tick(parts: Parts, one: Schedule) -> TickView | None:
     ticks = await reading.list_ticks(parts, one.tenant_id, one.schedule_id, limit=1)
-    return ticks[0] if ticks else None
+    return tick_view(ticks[0]) if ticks else None
 
 
-def _listed_json(one: Schedule, last: Tick | None) -> dict[str, Any]:
-    view: dict[str, Any] = msgspec.to_builtins(view_of(one, 1))
-    return view | {"lastTick": msgspec.to_builtins(tick_view(last)) if last is not None else None}
+def _listed_json(view: ScheduleView, last: TickView | None) -> dict[str, Any]:
+    listed: dict[str, Any] = msgspec.to_builtins(view)
+    return listed | {"lastTick": msgspec.to_builtins(last) if last is not None else None}
 
 
-def _row(one: Schedule, last: Tick | None) -> tuple[str, ...]:
-    view = view_of(one, 1)
+def _row(view: ScheduleView, last: TickView | None) -> tuple[str, ...]:
     following = view.next_starts[0] if view.next_starts and view.pause is None else ""
-    outcome = f"{last.outcome.value} {last.time}" if last is not None else ""
+    outcome = f"{last.outcome} {last.time}" if last is not None else ""
     return view.id, view.state.value, view.plan.id, following, outcome, view.describes
 
 
@@ -205,22 +225,24 @@ def _row(one: Schedule, last: Tick | None) -> tuple[str, ...]:
 @click.option(
     "--ticks", default=10, show_default=True, type=click.IntRange(0, 1000), help="How many that passed."
 )
-@store_option
-@tenant_option
+@place_options
 @json_option
 def show(schedule_id: str, times: int, ticks: int, store: str | None, tenant: str, as_json: bool) -> None:
     """Show a schedule: its next times, and what became of the last ones."""
 
-    async def work(parts: Parts) -> tuple[Schedule, list[Tick]]:
+    async def work(parts: Parts) -> tuple[ScheduleView, list[TickView]]:
         found = await reading.show_schedule(parts, tenant, schedule_id)
-        return found, await reading.list_ticks(parts, tenant, schedule_id, limit=ticks) if ticks else []
+        passed = await reading.list_ticks(parts, tenant, schedule_id, limit=ticks) if ticks else []
+        return view_of(found, times), [tick_view(one) for one in passed]
 
-    found, passed = using_parts(store, work)
-    view = view_of(found, times)
+    def remotely(client: "Client") -> tuple[ScheduleView, list[TickView]]:
+        from podium.cli.remote_schedules import remote_view
+
+        return remote_view(client, schedule_id, times, ticks)
+
+    view, passed = asking(store, work, remotely)
     if as_json:
-        print_json(
-            msgspec.to_builtins(view) | {"ticks": [msgspec.to_builtins(tick_view(one)) for one in passed]}
-        )
+        print_json(msgspec.to_builtins(view) | {"ticks": [msgspec.to_builtins(one) for one in passed]})
         return
     _print_facts(view)
     _print_ticks(passed)
@@ -248,51 +270,84 @@ def _print_facts(view: ScheduleView) -> None:
         _print_next(view)
 
 
-def _print_ticks(ticks: list[Tick]) -> None:
+def _print_ticks(ticks: list[TickView]) -> None:
     if not ticks:
         return
     click.echo("last:")
-    rows = [(one.time, one.kind.value, _outcome(one), one.run_id or _reason(one)) for one in ticks]
+    rows = [(one.time, one.kind, _outcome(one), one.run_id or _reason(one)) for one in ticks]
     print_table(("time", "kind", "outcome", "run or reason"), rows)
 
 
-def _outcome(tick: Tick) -> str:
-    return tick.outcome.value if tick.count == 1 else f"{tick.outcome.value} x{tick.count}"
+def _outcome(tick: TickView) -> str:
+    return tick.outcome if tick.count == 1 else f"{tick.outcome} x{tick.count}"
 
 
-def _reason(tick: Tick) -> str:
+def _reason(tick: TickView) -> str:
     return ": ".join(part for part in (tick.code, tick.message) if part)
+
+
+def _changed(
+    client: "Client",
+    schedule_id: str,
+    verb: Literal["pause", "resume", "trigger", "backfill"],
+    body: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    from podium.client import printed_calls
+
+    return client.ask(printed_calls.change_schedule(schedule_id, verb, body))
+
+
+def _stop_backfill(store: str | None, tenant: str, schedule_id: str) -> None:
+    async def work(parts: Parts) -> None:
+        await changing.stop_backfill(parts, tenant, schedule_id)
+
+    def remotely(client: "Client") -> None:
+        _changed(client, schedule_id, "backfill", {"stop": True})
+
+    asking(store, work, remotely)
 
 
 @schedule.command()
 @click.argument("schedule_id", metavar="ID")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; shown with the schedule.")
-@store_option
-@tenant_option
+@place_options
 def pause(schedule_id: str, reason: str, store: str | None, tenant: str) -> None:
     """Start no more runs of a schedule until it is resumed. Open runs continue."""
-    using_parts(store, lambda parts: changing.pause_schedule(parts, tenant, schedule_id, reason))
+
+    async def work(parts: Parts) -> None:
+        await changing.pause_schedule(parts, tenant, schedule_id, reason)
+
+    asking(store, work, lambda client: _changed(client, schedule_id, "pause", {"reason": reason}))
     say(f"schedule {schedule_id} paused; continue with `podium schedule resume {schedule_id}`")
 
 
 @schedule.command()
 @click.argument("schedule_id", metavar="ID")
-@store_option
-@tenant_option
+@place_options
 def resume(schedule_id: str, store: str | None, tenant: str) -> None:
     """Let a paused schedule continue with its next time. Times that have passed are not made up for: see `backfill`."""
-    resumed = using_parts(store, lambda parts: changing.resume_schedule(parts, tenant, schedule_id))
-    say(f"schedule {schedule_id} resumed; next time: {resumed.next_time or 'none'}")
+
+    async def work(parts: Parts) -> ScheduleView:
+        return view_of(await changing.resume_schedule(parts, tenant, schedule_id), 1)
+
+    def remotely(client: "Client") -> ScheduleView:
+        return msgspec.convert(_changed(client, schedule_id, "resume"), ScheduleView)
+
+    following = [*asking(store, work, remotely).next_times, "none"][0]
+    say(f"schedule {schedule_id} resumed; next time: {following}")
 
 
 @schedule.command()
 @click.argument("schedule_id", metavar="ID")
-@store_option
-@tenant_option
+@place_options
 @json_option
 def trigger(schedule_id: str, store: str | None, tenant: str, as_json: bool) -> None:
     """Start a run of a schedule now, also if it is paused or another run is open."""
-    run_id = using_parts(store, lambda parts: changing.trigger_schedule(parts, tenant, schedule_id))
+
+    async def work(parts: Parts) -> str:
+        return await changing.trigger_schedule(parts, tenant, schedule_id)
+
+    run_id = asking(store, work, lambda client: str(_changed(client, schedule_id, "trigger")["runId"]))
     if as_json:
         print_json({"run": run_id})
     else:
@@ -312,8 +367,7 @@ def trigger(schedule_id: str, store: str | None, tenant: str, as_json: bool) -> 
 )
 @click.option("--preview", is_flag=True, help="Show the times; start nothing.")
 @click.option("--stop", is_flag=True, help="Start no more runs of the backfill that is under way.")
-@store_option
-@tenant_option
+@place_options
 @json_option
 def backfill(
     schedule_id: str,
@@ -330,7 +384,7 @@ def backfill(
     if stop != (first is None and until is None) or (first is None) != (until is None) or (stop and preview):
         raise click.UsageError("give --from TIME and --to TIME, or --stop.")
     if stop:
-        using_parts(store, lambda parts: changing.stop_backfill(parts, tenant, schedule_id))
+        _stop_backfill(store, tenant, schedule_id)
         say(f"the backfill of schedule {schedule_id} starts no more runs")
         return
     assert first is not None
@@ -343,7 +397,10 @@ def backfill(
             await changing.backfill_schedule(parts, tenant, schedule_id, request)
         return times
 
-    times = using_parts(store, work)
+    asked = {"from": first, "to": until, "concurrency": concurrency, "preview": preview}
+    times = asking(
+        store, work, lambda client: list(_changed(client, schedule_id, "backfill", asked)["times"])
+    )
     if as_json:
         print_json({"times": times, "started": not preview})
         return
@@ -358,9 +415,12 @@ def backfill(
 
 @schedule.command()
 @click.argument("schedule_id", metavar="ID")
-@store_option
-@tenant_option
+@place_options
 def rm(schedule_id: str, store: str | None, tenant: str) -> None:
     """Remove a schedule and the record of its times. Its runs stay."""
-    using_parts(store, lambda parts: changing.remove_schedule(parts, tenant, schedule_id))
+
+    async def work(parts: Parts) -> None:
+        await changing.remove_schedule(parts, tenant, schedule_id)
+
+    asking(store, work, lambda client: client.remove_schedule(schedule_id))
     say(f"schedule {schedule_id} removed")

@@ -1,4 +1,4 @@
-"""What `podium schedule` is given: times, durations and policies."""
+"""Values of `podium schedule`: times, durations and policies."""
 
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -11,7 +11,7 @@ from podium.language.durations import seconds_of
 from podium.log.times import Timestamp, moment, parse_moment, timestamp
 from podium.schedules.schedule import Cron, Every, Once, Overlap, Times
 
-# Longer ones are no numbers of seconds that a store keeps; what a schedule accepts is checked with its definition.
+# Limit for numbers of seconds in a store; the definition of a schedule is checked further.
 _MAX_SECONDS: Final = 10**12
 
 

@@ -7,14 +7,16 @@ from uuid import uuid4
 import click
 import msgspec
 
-from podium.cli.control import drive_in_view, id_option, on_run
+from podium.cli.control import Decided, decide_on_server, drive_in_view, id_option, on_run
 from podium.cli.hints import given_runs, say
 from podium.cli.progress import progress_view
-from podium.cli.storing import json_option, using_parts
+from podium.cli.servers import client_of, given_server, run_on_server
+from podium.cli.storing import json_option, using_run
+from podium.log.ids import RunId
 from podium.operations.drive import ReadyRun
 from podium.operations.driving import undriven
 from podium.operations.parts import Parts
-from podium.operations.signals import SentSignal, request_signal
+from podium.operations.signals import request_signal
 from podium.ports.engine import SignalRequest
 from podium.text import shortened, visible
 from podium.wiring.stores import runs_folder
@@ -59,11 +61,18 @@ def signal(
         signal_type=signal_type.upper(),
         payload=_payload(payload, reason),
     )
+    server = given_server()
+    if server is not None:
+        with client_of(server) as client:
+            decided = decide_on_server(client, run_on_server(client, run_id), request)
+        _print(decided, request, as_json=as_json)
+        return 0
     view = progress_view(None, runs_folder(given_runs()), as_json=False, quiet=as_json, stream=False)
 
-    async def work(parts: Parts) -> int:
+    async def work(parts: Parts, run_id: RunId) -> int:
         sent = await request_signal(parts, tenant, run_id, request)
-        _print(sent, request, as_json=as_json)
+        decided = Decided(sent.run.identity.run_id, sent.run.status.value, sent.duplicate, sent.new_run)
+        _print(decided, request, as_json=as_json)
         if sent.new_run is not None:
             is_ours = sent.to_drive
             return (await drive_in_view(parts, ReadyRun(sent.new_run), view)).exit_code if is_ours else 0
@@ -73,7 +82,7 @@ def signal(
         return 0
 
     try:
-        return using_parts(store, work)
+        return using_run(store, tenant, run_id, work)
     finally:
         view.close()
 
@@ -105,20 +114,20 @@ def _read(given: str) -> bytes:
         ) from error
 
 
-def _print(sent: SentSignal, request: SignalRequest, *, as_json: bool) -> None:
+def _print(sent: Decided, request: SignalRequest, *, as_json: bool) -> None:
     if as_json:
         facts = {
-            "runId": sent.run.identity.run_id,
-            "signalId": sent.signal_id,
+            "runId": sent.run_id,
+            "signalId": request.signal_id,
             "signalType": request.signal_type,
             "decision": "ACCEPTED",
             "duplicate": sent.duplicate,
-            "runStatus": sent.run.status.value,
+            "runStatus": sent.run_status,
             **({"newRunId": sent.new_run} if sent.new_run is not None else {}),
         }
         click.echo(msgspec.json.encode(facts).decode())
         return
     earlier = " (it was accepted before)" if sent.duplicate else ""
-    click.echo(f"{request.signal_type} {visible(sent.signal_id)} was accepted{earlier}")
+    click.echo(f"{request.signal_type} {visible(request.signal_id)} was accepted{earlier}")
     if sent.new_run is not None:
         click.echo(f"the new run is {sent.new_run}")

@@ -155,7 +155,7 @@ class GivenPlan(NamedTuple):
 
 
 def read_given_plan(given: str, workspace: Path | None) -> GivenPlan | None:
-    """The plan that an argument names, read once. Problems of a workflow are printed."""
+    """The plan that an argument names, read once. Prints the problems of a workflow."""
     if is_uri(given):
         fetched = asyncio.run(fetch_by_uri(plan_loader(), given))
         return GivenPlan(fetched.ref, fetched.content)
@@ -227,7 +227,7 @@ def _given_keys(given: Sequence[str]) -> TrustedKeys:
 
 
 def read_signatures(file: str) -> bytes:
-    """The bytes of a file of signatures. A byte too much shows that it is too large."""
+    """The bytes of a file of signatures. One byte more than allowed shows that it is too large."""
     return read_file(file, MAX_BYTES)[1]
 
 
@@ -244,7 +244,7 @@ def _earlier(target: str) -> tuple[PlanSignature, ...]:
 
 
 def _signatures_of(plan: str, file: str | None, ref: PlanRef) -> tuple[bytes | None, str]:
-    """With their name. Those of a published plan are beside it, if no file has them."""
+    """The signatures with their name. Those of a published plan are beside it, if no file is given."""
     if file is not None:
         return read_signatures(file), file
     beside = None if plan == "-" or "://" in plan else plan + SUFFIX

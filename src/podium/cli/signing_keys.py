@@ -1,4 +1,4 @@
-"""Private keys that a command line names, and signatures made with them."""
+"""Private keys named on the command line, and signatures made with them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _MAX_KEY_BYTES: Final = 64 << 10
 
 
 def key_options(command: Callable[..., int]) -> Callable[..., int]:
-    """How a plan is to be signed."""
+    """Options for signing a plan."""
     options = (
         click.option(
             "--key", type=GivenPath(dir_okay=False), metavar="FILE", help="The private key, PKCS#8 PEM."

@@ -73,7 +73,7 @@ def stats(store: str | None, as_json: bool) -> None:
 @store.command()
 @store_option
 def vacuum(store: str | None) -> None:
-    """Give the room of removed runs back to the disk. Writers wait meanwhile."""
+    """Return the disk space of removed runs (VACUUM). Blocks writers while it runs."""
 
     using_parts(store, vacuum_store)
     click.echo("done")

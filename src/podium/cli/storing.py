@@ -1,15 +1,17 @@
-"""What commands that use a store have in common: its options, and opening and closing it around the work."""
+"""Shared by commands that use a store: its options, and opening and closing it around the work."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
-from podium.cli.hints import given_runs, print_notice, remember_place
+from podium.cli.completed_by import completed_by
+from podium.cli.hints import given_place, given_runs, print_notice, remember_place
 from podium.cli.paths import GivenPath
-from podium.log.ids import DEFAULT_TENANT
+from podium.log.ids import DEFAULT_TENANT, RunId
 from podium.ports.store import Store
 from podium.ports.telemetry import SILENT, Telemetry
 from podium.wiring.stores import open_store, runs_folder, store_url, use_configured_permissions
@@ -20,12 +22,12 @@ if TYPE_CHECKING:
 
 Command: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
-# What a column of a database can hold.
+# Limit of an integer column in a database.
 MAX_NUMBER: Final = 2**63 - 1
 
 
 def store_option(command: Command) -> Command:
-    """`--store` and `--runs`. The first reaches the command as `store`, the second by `given_runs()`."""
+    """`--store` and `--runs`. The command gets the first as `store`, the second from `given_runs()`."""
     store = click.option(
         "--store",
         "store",
@@ -36,7 +38,7 @@ def store_option(command: Command) -> Command:
     runs = click.option(
         "--runs",
         type=GivenPath(file_okay=False),
-        # Before --store, which depends on it.
+        # Processed before --store, which depends on it.
         is_eager=True,
         expose_value=False,
         callback=_runs_given,
@@ -71,7 +73,9 @@ def json_option(command: Command) -> Command:
 
 
 def using_store(url: str | None, work: Callable[[Store], Awaitable[T]], *, create: bool = False) -> T:
-    """Open the store, do the work, close the store. What is written meanwhile (a copy, an export) is private, too."""
+    """Open the store, do the work, close the store. Files written in between (a copy, an export) are private,
+    too.
+    """
     use_configured_permissions()
 
     async def run() -> T:
@@ -91,10 +95,37 @@ def using_parts(
     create: bool = False,
     telemetry: Telemetry = SILENT,
 ) -> T:
-    """The same for use cases: they ask whether they are allowed, and need more than the store."""
+    """The same for use cases, which check permissions and need more than the store."""
+    _say_which_store()
     folder = runs_folder(given_runs())
 
     def parts(opened: Store) -> "Parts":
         return use_case_parts(opened, folder, print_notice, telemetry=telemetry)
 
     return using_store(url, lambda opened: work(parts(opened)), create=create)
+
+
+def _say_which_store() -> None:
+    """Commands that can ask a server do so if PODIUM_SERVER names one, and never get here then."""
+    is_named = given_place("--store") is not None or given_runs() is not None or "PODIUM_STORE" in os.environ
+    if os.environ.get("PODIUM_SERVER") and not is_named:
+        print_notice(
+            "PODIUM_SERVER is set, but this command does not ask servers: it uses the store of this machine; "
+            "name it with --store, or leave PODIUM_SERVER out"
+        )
+
+
+def run_argument(command: Command) -> Command:
+    """RUN: an id, the start of one, or `last`. `using_run` determines the run."""
+    return click.argument("run_id", metavar="RUN", shell_complete=completed_by("complete_run"))(command)
+
+
+def using_run(url: str | None, tenant: str, name: str, work: "Callable[[Parts, RunId], Awaitable[T]]") -> T:
+    """The same for operations on one run, with its id."""
+
+    async def resolved(parts: "Parts") -> T:
+        from podium.operations.run_names import resolve_run
+
+        return await work(parts, await resolve_run(parts, tenant, name))
+
+    return using_parts(url, resolved)

@@ -12,7 +12,7 @@ import click
 from podium.cli.hints import given_runs
 from podium.cli.paths import GivenPath
 from podium.cli.storing import store_option, using_parts
-from podium.cli.telemetry import is_typed, telemetry_options
+from podium.cli.telemetry import is_typed, log_notice, log_options, start_logs, telemetry_options
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.listening import Listening
 from podium.runtime.supervising import Child, Supervisor
@@ -35,6 +35,7 @@ PORT: Final = 8600
 @click.option("--behind-proxy", is_flag=True, help="Another server in front of this one does TLS.")
 @click.option("--no-worker", is_flag=True, help="Only the server; workers run elsewhere.")
 @telemetry_options
+@log_options
 @store_option
 def up(
     host: str,
@@ -45,13 +46,15 @@ def up(
     no_worker: bool,
     metrics: str | None,
     traces: str | None,
+    log_format: str | None,
+    log_level: str,
     store: str | None,
 ) -> int:
     """Start the server and a worker, and keep both running until it is stopped.
 
     The server answers the API (docs/api.md), the worker carries out runs of the pool `default`. They are two processes
     on one store, so that neither keeps the other waiting. --metrics is for the worker: the server shows its own
-    at /api/v1/metrics. Ctrl-C or SIGTERM stops both; a second one kills them.
+    at /api/v1/metrics. Ctrl-C or SIGTERM stops both; a second one also stops running steps.
 
     \b
     podium up
@@ -63,30 +66,30 @@ def up(
     if not has_extra("server"):
         raise ExtraMissing(install_hint("server"))
     Listening(host, port, tls_cert, tls_key, behind_proxy).check()
-    # Also that there is a store, or that it can be made: otherwise both processes would find out.
+    start_logs(log_format, log_level)
+    # Also checks that there is a store, or that it can be created: otherwise both processes would fail.
     using_parts(store, lambda parts: parts.require_everywhere("worker.serve"), create=True)
     folder = runs_folder(given_runs())
-    # Not as arguments: the address of a store may have a password, and arguments are visible to all users.
+    # Not as arguments: the address of a store may contain a password, and arguments are visible to all users.
     environment = {**os.environ, "PODIUM_STORE": store_url(store, folder), "PODIUM_RUNS": str(folder)}
     environment.pop("PODIUM_METRICS", None)
     serve = [sys.executable, "-m", "podium.server", "--host", host, "--port", str(port)]
     for option, value in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
         serve += [option, str(value)] if value is not None else []
     serve += ["--behind-proxy"] if behind_proxy else []
-    children = [Child("server", [*serve, *_traced(traces)], environment)]
+    for_both = ["--traces", traces] if traces is not None else []
+    for_both += ["--log-format", log_format] if log_format is not None else []
+    for_both += ["--log-level", log_level]
+    children = [Child("server", [*serve, *for_both], environment)]
     if not no_worker:
         work = [sys.executable, "-m", "podium", "worker"]
         work += ["--metrics", metrics] if metrics is not None else []
-        children.append(Child("worker", [*work, *_traced(traces)], environment))
+        children.append(Child("worker", [*work, *for_both], environment))
     return asyncio.run(_supervise(children))
 
 
-def _traced(traces: str | None) -> list[str]:
-    return ["--traces", traces] if traces is not None else []
-
-
 async def _supervise(children: list[Child]) -> int:
-    supervisor = Supervisor(children, lambda text: click.echo(text, err=True))
+    supervisor = Supervisor(children, log_notice)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, supervisor.stop)

@@ -13,7 +13,7 @@ from podium.cli.engine_options import choose, chosen_engine, connection_options
 from podium.cli.env_files import env_file_option, use_env_files
 from podium.cli.hints import given_runs
 from podium.cli.storing import store_option, using_parts
-from podium.cli.telemetry import is_typed, opened_telemetry, telemetry_options
+from podium.cli.telemetry import is_typed, log_options, opened_telemetry, start_logs, telemetry_options
 from podium.log.engines import CONDUCTOR, LOCAL, TEMPORAL
 from podium.log.ids import DEFAULT_POOL, DEFAULT_TENANT
 from podium.operations.parts import Parts
@@ -69,6 +69,7 @@ _RUNS = 256
 @connection_options
 @env_file_option
 @telemetry_options
+@log_options
 @store_option
 def worker(
     drain: float,
@@ -79,6 +80,8 @@ def worker(
     env_files: tuple[Path, ...],
     metrics: str | None,
     traces: str | None,
+    log_format: str | None,
+    log_level: str,
     store: str | None,
 ) -> int:
     """Carry out runs until it is stopped: runs of pools, many at the same time, and those that another worker of the
@@ -101,13 +104,19 @@ def worker(
     podium worker --engine conductor --url http://127.0.0.1:8080 --slots 4
     podium worker --engine temporal --store postgresql://db/podium --shared-runs --runs /shared/runs
     """
+    start_logs(log_format, log_level)
     choice = chosen_engine()
     if choice.engine == LOCAL:
         choice.require_engine()
         from podium.cli.pool_worker import serve
 
-        if steps_only or slots == 0:
-            raise click.UsageError("--steps-only and --slots 0 are for --engine conductor.")
+        if steps_only:
+            raise click.UsageError("--steps-only is for --engine conductor.")
+        if slots == 0:
+            raise click.UsageError(
+                "With --slots 0 the worker would carry out no run: write --slots 1 or more, or leave it out for "
+                f"{_RUNS}. 0 is for --engine conductor."
+            )
         with opened_telemetry(metrics, traces) as telemetry:
             return serve(
                 pools or (DEFAULT_POOL,),
@@ -166,7 +175,7 @@ def _say_ready(queues: tuple[str, ...], place: str) -> None:
 
 
 def _exit() -> NoReturn:
-    """Without taking the interpreter down: the SDK at times aborts the process then."""
+    """Exits without finalizing the interpreter, during which the SDK sometimes aborts the process."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

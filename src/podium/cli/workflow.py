@@ -1,4 +1,4 @@
-"""`podium validate` and `podium plan`: what a workflow file says, before anything runs."""
+"""`podium validate` and `podium plan`: what a workflow file means, before anything runs."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from podium.cli.app import INVALID_FILE, MISCONFIGURED
+from podium.cli.completed_by import completed_by
 from podium.cli.output import print_diagnostics, print_json, print_table
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
@@ -33,7 +34,9 @@ _WORKSPACE = click.option(
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=completed_by("complete_file")
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
@@ -109,7 +112,7 @@ def _print_report(name: str, report: ValidationReport | None) -> None:
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=completed_by("complete_file"))
 @click.option(
     "--json", "as_json", is_flag=True, help="The plan itself: canonical JSON (RFC 8785), byte for byte."
 )
@@ -139,7 +142,7 @@ def plan(file: str, as_json: bool, workspace: Path | None) -> int:
 
 
 def print_plan(plan: Plan, encoded: bytes, places: Mapping[str, Position] = NO_PLACES) -> None:
-    """`places`: where its steps are in the file, if there is one."""
+    """`places`: the positions of its steps in the file, if there is one."""
     metadata = plan.metadata
     click.echo(f"{visible(metadata.name)}: plan {metadata.plan_id} {metadata.plan_version}, {_summary(plan)}")
     click.echo(f"sha256 {sha256(encoded).hexdigest()}")
@@ -150,7 +153,8 @@ def print_plan(plan: Plan, encoded: bytes, places: Mapping[str, Position] = NO_P
 
 def _row(path: str, step: Step, places: Mapping[str, Position]) -> tuple[str, str, str]:
     place = places.get(path)
-    return path, str(step.body.__struct_config__.tag), str(place.line) if place is not None else ""
+    line = "" if place is None else f"{visible(place.file)}:{place.line}" if place.file else str(place.line)
+    return path, str(step.body.__struct_config__.tag), line
 
 
 def _load(name: str, content: bytes, strict: bool, workspace: Path | None) -> WorkflowReading:

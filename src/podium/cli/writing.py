@@ -1,4 +1,4 @@
-"""Writing the files that a command line names."""
+"""Writes the files named on the command line."""
 
 import errno
 from pathlib import Path
@@ -8,12 +8,12 @@ import click
 
 from podium.text import visible
 
-# Not the fault of the command line: the root of the command line tells these.
+# Not errors of the command line: the root command reports these.
 _OUTPUT_FAILED: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
 def write_file(file: str, content: bytes, *, replace: bool = True) -> None:
-    """Write a file; without `replace` it must not be there yet, and FileExistsError says that it is."""
+    """Write a file; without `replace`, raises FileExistsError if it exists."""
     try:
         with Path(file).open("wb" if replace else "xb") as opened:
             opened.write(content)

@@ -146,6 +146,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     persisted_at: str
     logical_attempt_id: int
     payload: dict[str, Any]
+    engine_attempt_id: int = 1
+    idempotency_key: str = ""
     step_id: str | None = None
 
 
@@ -247,6 +249,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     attempt: int
     stream: str
     size_bytes: int
+    modified_at: str = ""
 
 
 class LogFiles(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""As `transport.py`, in an event loop."""
+"""Like `transport.py`, in an event loop."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ class AsyncTransport:
     async def follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         following = Following(run_id, after, self._reconnects)
         while not await self._has_all(following, run_id):
-            # Counted by `wait`, which gives up in the end.
+            # Counted by `wait`, which eventually gives up.
             with contextlib.suppress(*FAILURES):
                 async with contextlib.aclosing(self._stream(following, run_id)) as events:
                     async for event in events:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from podium.client import calls, schedule_calls
 from podium.client.answers import (
@@ -25,7 +25,7 @@ from podium.client.answers import (
     Why,
 )
 from podium.client.async_transport import AsyncTransport
-from podium.client.call import given
+from podium.client.call import Call, T, given
 from podium.client.exchange import RECONNECTS, Retries
 from podium.client.schedule_answers import Schedule, ScheduleDetail, SchedulePage, Triggered
 
@@ -60,6 +60,10 @@ class AsyncClient:
 
     async def close(self) -> None:
         await self._transport.close()
+
+    async def ask(self, call: Call[T]) -> T:
+        """Any request of `podium.client.calls`, as the other methods send theirs."""
+        return await self._transport.ask(call)
 
     async def me(self) -> Me:
         """Who the token belongs to, and what they may do."""
@@ -186,16 +190,16 @@ class AsyncClient:
         """How the run went."""
         return await self._transport.ask(calls.report(run_id))
 
-    async def logs(self, run_id: str) -> tuple[LogFile, ...]:
-        """Which logs the run has."""
-        return (await self._transport.ask(calls.logs(run_id))).logs
+    async def logs(self, run_id: str, *, step: str | None = None) -> tuple[LogFile, ...]:
+        """Which logs the run has, or one step of it."""
+        return (await self._transport.ask(calls.logs(run_id, step=step))).logs
 
     async def log(
         self,
         run_id: str,
         step: str,
         attempt: int = 1,
-        stream: Literal["out", "err", "progress", "answer"] = "out",
+        stream: calls.Stream = "out",
         *,
         after: int = 0,
     ) -> bytes:
@@ -231,9 +235,15 @@ class AsyncClient:
         payload: Mapping[str, Any] | None = None,
         *,
         signal_id: str | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> Decision:
-        """Any signal of docs/signals.md. The same `signal_id` is the same signal."""
-        return await self._transport.ask(calls.signal(run_id, signal_type, payload, signal_id=signal_id))
+        """Any signal of docs/signals.md. The same `signal_id` is the same signal.
+
+        `fields`: of an approval with a form, what it asks for, as text.
+        """
+        return await self._transport.ask(
+            calls.signal(run_id, signal_type, payload, signal_id=signal_id, fields=fields)
+        )
 
     async def pause(self, run_id: str, reason: str | None = None) -> Decision:
         return await self.signal(run_id, "PAUSE", given(reason=reason))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from podium.client import calls, schedule_calls
 from podium.client.answers import (
@@ -24,7 +24,7 @@ from podium.client.answers import (
     Validation,
     Why,
 )
-from podium.client.call import given
+from podium.client.call import Call, T, given
 from podium.client.exchange import RECONNECTS, Retries
 from podium.client.schedule_answers import Schedule, ScheduleDetail, SchedulePage, Triggered
 from podium.client.transport import Transport
@@ -60,6 +60,10 @@ class Client:
 
     def close(self) -> None:
         self._transport.close()
+
+    def ask(self, call: Call[T]) -> T:
+        """Any request of `podium.client.calls`, as the other methods send theirs."""
+        return self._transport.ask(call)
 
     def me(self) -> Me:
         """Who the token belongs to, and what they may do."""
@@ -183,16 +187,16 @@ class Client:
         """How the run went."""
         return self._transport.ask(calls.report(run_id))
 
-    def logs(self, run_id: str) -> tuple[LogFile, ...]:
-        """Which logs the run has."""
-        return self._transport.ask(calls.logs(run_id)).logs
+    def logs(self, run_id: str, *, step: str | None = None) -> tuple[LogFile, ...]:
+        """Which logs the run has, or one step of it."""
+        return self._transport.ask(calls.logs(run_id, step=step)).logs
 
     def log(
         self,
         run_id: str,
         step: str,
         attempt: int = 1,
-        stream: Literal["out", "err", "progress", "answer"] = "out",
+        stream: calls.Stream = "out",
         *,
         after: int = 0,
     ) -> bytes:
@@ -228,9 +232,15 @@ class Client:
         payload: Mapping[str, Any] | None = None,
         *,
         signal_id: str | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> Decision:
-        """Any signal of docs/signals.md. The same `signal_id` is the same signal."""
-        return self._transport.ask(calls.signal(run_id, signal_type, payload, signal_id=signal_id))
+        """Any signal of docs/signals.md. The same `signal_id` is the same signal.
+
+        `fields`: of an approval with a form, what it asks for, as text.
+        """
+        return self._transport.ask(
+            calls.signal(run_id, signal_type, payload, signal_id=signal_id, fields=fields)
+        )
 
     def pause(self, run_id: str, reason: str | None = None) -> Decision:
         return self.signal(run_id, "PAUSE", given(reason=reason))

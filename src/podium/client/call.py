@@ -1,4 +1,4 @@
-"""A request as a value: what is sent, what comes back, and whether it may be sent again."""
+"""A request as a value: what is sent, what is returned, and whether it may be repeated."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,24 +33,26 @@ class Call(Generic[T]):
 
     @property
     def url(self) -> str:
-        """Behind the address of the server."""
+        """The part after the address of the server."""
         return API + self.path.format_map({name: _part(value) for name, value in self.names.items()})
 
     @property
     def content(self) -> bytes | None:
-        """Raises ValueError and TypeError for what JSON does not have: NaN, bytes, objects."""
+        """Raises ValueError and TypeError for values that JSON does not have: NaN, bytes, objects."""
         if self.body is None:
             return None
         return json.dumps(self.body, allow_nan=False, ensure_ascii=False).encode()
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Without what was left out: the server has the defaults."""
+    """Without omitted fields, for which the server has defaults."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _part(value: str) -> str:
-    """One part of a path. A client resolves dots before it sends, so that another route would be asked."""
+    """One part of a path, escaped. A client resolves dots before it sends, so that another route would be
+    called.
+    """
     if value in ("", ".", ".."):
         raise InvalidId(f"{value!r} cannot be part of an address: use an id or a name that the server listed")
     try:

@@ -28,6 +28,7 @@ from podium.client.call import Call, T, given
 from podium.log.ids import check_id
 
 OnLimit = Literal["queue", "reject", "delay"]
+Stream = Literal["out", "err", "progress", "answer"]
 
 
 def _get(path: str, answer: type[T], names: Mapping[str, str] | None = None, **query: Any) -> Call[T]:
@@ -145,15 +146,15 @@ def report(run_id: str) -> Call[Report]:
     return _get("/runs/{run_id}/report", Report, {"run_id": run_id})
 
 
-def logs(run_id: str) -> Call[LogFiles]:
-    return _get("/runs/{run_id}/logs", LogFiles, {"run_id": run_id})
+def logs(run_id: str, *, step: str | None = None) -> Call[LogFiles]:
+    return _get("/runs/{run_id}/logs", LogFiles, {"run_id": run_id}, step=step)
 
 
 def log(
     run_id: str,
     step: str,
     attempt: int = 1,
-    stream: Literal["out", "err", "progress", "answer"] = "out",
+    stream: Stream = "out",
     *,
     after: int = 0,
 ) -> Call[bytes]:
@@ -195,9 +196,10 @@ def signal(
     payload: Mapping[str, Any] | None = None,
     *,
     signal_id: str | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Call[Decision]:
     """With an id of its own, if none is given: a repeated request is the same signal."""
-    body = given(signalId=signal_id or str(uuid4()), signalType=signal_type, payload=payload)
+    body = given(signalId=signal_id or str(uuid4()), signalType=signal_type, payload=payload, fields=fields)
     path = "/runs/{run_id}/signals"
     return Call(
         method="POST",

@@ -1,4 +1,4 @@
-"""How both clients reach the server: its address, the token, and what `httpx2` needs to know."""
+"""How both clients reach the server: its address, the token, and settings for `httpx2`."""
 
 import contextlib
 from ipaddress import ip_address
@@ -17,9 +17,9 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError("podium.client needs an optional package: pip install 'podium[client]'") from error
 
-# What a broken connection, a time limit or a broken answer is.
+# A broken connection, a timeout or a broken answer.
 FAILURES: Final = (httpx2.TransportError, httpx2.DecodingError)
-# The server sends a comment every 15 seconds, so a stream that is silent for longer is lost.
+# The server sends a comment every 15 seconds, so a stream that is silent for longer is broken.
 SILENCE_SECONDS: Final = 60.0
 
 
@@ -42,7 +42,7 @@ def _options(url: str, token: str, timeout: float) -> dict[str, Any]:
         },
         "timeout": timeout,
         "follow_redirects": False,
-        # Proxies of the environment are for other machines.
+        # Proxies of the environment are not used for this machine.
         "trust_env": not _is_loopback(parts.hostname or ""),
     }
 
@@ -65,7 +65,7 @@ def stream_options(call: Call[Any], timeout: float) -> dict[str, Any]:
 
 
 def received(response: httpx2.Response) -> Received:
-    """Of an answer whose body was read."""
+    """From an answer whose body was read."""
     return Received(response.status_code, response.headers, response.content)
 
 
@@ -90,7 +90,7 @@ def _checked(url: str) -> SplitResult:
 
 
 def _checked_token(token: str) -> str:
-    """Never shown, also not in the message about it."""
+    """Never shown, not even in the message about it."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidConfiguration("the token cannot be used: pass it as `podium token add` printed it")
     return token

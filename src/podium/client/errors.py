@@ -1,4 +1,4 @@
-"""What can go wrong between a program and the server. The tree is at the top of `podium/errors.py`."""
+"""Errors between a program and the server. The tree is at the top of `podium/errors.py`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What follows from an answer or its absence: a value, an error, or another try."""
+"""What follows from an answer or its absence: a value, an error, or a retry."""
 
 from collections.abc import Mapping
 from types import NoneType
@@ -23,9 +23,10 @@ Outcome = Received | ServerUnreachable
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a request is sent at most, and how long to wait in between. Times are in seconds.
+    """The maximum number of attempts, and the delays between them in seconds.
 
-    Only requests that may be repeated are sent again: after a connection failed, and after 503 with `Retry-After`.
+    Only requests that may be repeated are sent again: after a connection failed, and after 503 with
+    `Retry-After`.
     """
 
     attempts: int = 4
@@ -47,12 +48,12 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.first_wait * (1 << min(attempt - 1, 30)), self.max_wait)
 
 
-# For following a run: a server that is started again takes a while.
+# For following a run, because restarting a server takes a while.
 RECONNECTS = Retries(attempts=12)
 
 
 def read(call: Call[T], outcome: Outcome) -> T:
-    """The answer, or the error that it is."""
+    """The answer; raises if it is an error."""
     if isinstance(outcome, ServerUnreachable):
         raise outcome
     if not 200 <= outcome.status < 300:
@@ -100,6 +101,6 @@ def refusal(received: Received) -> ServerError | InvalidAnswer:
 
 
 def _retry_after(received: Received) -> float | None:
-    """In seconds; a date is not what our server sends."""
+    """In seconds; our server does not send dates."""
     text = received.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 9 else None

@@ -1,4 +1,4 @@
-"""The events of one run without a gap and without a repetition, however often the connection ends."""
+"""The events of one run without gaps or repetitions, however often the connection breaks."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ from podium.client.exchange import Received, Retries, refusal
 from podium.client.frames import Frame
 from podium.log.transitions import RUN_ENDS, TERMINAL
 
-# Of the end of a stream: its server stops, and another one continues.
+# Code at the end of a stream: its server stops, and another one continues.
 _SHUTDOWN: Final = "SHUTDOWN"
 _STATUS_OF_END: Final = {"TOKEN_INVALID": 401, "RUN_NOT_FOUND": 404}
 
@@ -27,7 +27,7 @@ class _End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Following:
-    """Where the follower of a run is.
+    """The position of a run's follower.
 
     `is_maybe_over`: ask the server whether the run has ended. `is_complete`: it has, and nothing is missing.
     """
@@ -35,7 +35,7 @@ class Following:
     def __init__(self, run_id: str, after: int, reconnects: Retries) -> None:
         self._run_id = run_id
         self._reconnects = reconnects
-        # What the address of the stream says, and the cursor in it.
+        # The position in the address of the stream, and its cursor.
         self._after = after
         self._cursor: str | None = None
         self._seen = after
@@ -47,13 +47,13 @@ class Following:
         return calls.stream(self._run_id, self._after, self._cursor)
 
     def has_all(self, run: Run) -> bool:
-        """Whether the run has ended and every event of it was given out."""
+        """Whether the run has ended and every event of it was returned."""
         self.is_maybe_over = run.status in TERMINAL
         self.is_complete = self.is_maybe_over and run.run_seq <= self._seen
         return self.is_complete
 
     def refused(self, received: Received) -> None:
-        """A stream that was not opened. Raises unless the server asks to try again later."""
+        """The stream was not opened. Raises unless the server asks to try again later."""
         if self._reconnects.wait_after(self.call(), self._failures + 1, received) is None:
             raise refusal(received)
 
@@ -81,7 +81,7 @@ class Following:
             raise ServerError(code, reason, status=_STATUS_OF_END.get(code, 400))
 
     def wait(self) -> float:
-        """Until the next connection. Raises `ServerUnreachable` after too many without a frame."""
+        """The delay before the next connection. Raises `ServerUnreachable` after too many without a frame."""
         self._failures += 1
         if self._failures >= self._reconnects.attempts:
             raise ServerUnreachable(

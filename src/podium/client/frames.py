@@ -1,4 +1,6 @@
-"""Server-sent events from bytes. Lines end at line feeds only: JSON may hold every other separator as it is."""
+"""Server-sent events from bytes. Lines end at line feeds only, because JSON may contain every other
+separator.
+"""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple

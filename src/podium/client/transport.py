@@ -1,4 +1,6 @@
-"""Sends calls and follows runs, and waits in between: blocking. `async_transport.py` does the same in an event loop."""
+"""Sends calls and follows runs, waiting in between: blocking. `async_transport.py` does the same in an event
+loop.
+"""
 
 import contextlib
 import time
@@ -47,7 +49,7 @@ class Transport:
     def follow(self, run_id: str, after: int) -> Iterator[Event]:
         following = Following(run_id, after, self._reconnects)
         while not self._has_all(following, run_id):
-            # Counted by `wait`, which gives up in the end.
+            # Counted by `wait`, which eventually gives up.
             with contextlib.suppress(*FAILURES):
                 yield from self._stream(following, run_id)
             if following.is_complete:

@@ -1,7 +1,8 @@
-"""What holds for every workflow of a user: the file that PODIUM_CONFIG names, else `~/.config/podium/config.yaml`.
+"""Settings for all workflows of a user: the file that PODIUM_CONFIG names, else
+`~/.config/podium/config.yaml`.
 
-Most users have none. The whole file is checked whenever it is read, and every problem names its place: a misspelled key
-must not be found weeks later by the first workflow that needs it.
+Most users have none. The whole file is checked whenever it is read, and every problem names its position: a
+misspelled key must not be found weeks later by the first workflow that needs it.
 """
 
 import os
@@ -19,8 +20,11 @@ from podium.text import shortened
 if TYPE_CHECKING:
     from podium.artifacts.address import S3Address
     from podium.configuration.access import AccessSettings
+    from podium.configuration.secrets import ConfiguredSecret
+    from podium.configuration.webhooks import WebhookSettings
     from podium.configuration.workers import WorkerSettings
     from podium.plan.locations import PlanPlaces
+    from podium.runtime.expiring import ArtifactAges
     from podium.secrets.sources import SecretSource
 
 _MAX_BYTES: Final = 1 << 20
@@ -32,24 +36,28 @@ class Configuration(msgspec.Struct, frozen=True):
     permissions: Permissions = "private"
     # By model; checked by the providers that use them.
     prices: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    secrets: "Mapping[str, SecretSource]" = msgspec.field(default_factory=dict)
-    # The bucket, or the folder, that what steps leave is copied to.
+    secrets: "Mapping[str, ConfiguredSecret]" = msgspec.field(default_factory=dict)
+    # The bucket, or the folder, to which the output of steps is copied.
     artifacts: "S3Address | Path | None" = None
+    # How long artifacts are kept, by kind; others are kept as long as their run.
+    retention: "ArtifactAges" = msgspec.field(default_factory=dict)
     # Where plans are published; None: nowhere.
     plans: "PlanPlaces | None" = None
-    # Who may do what; None: the user of the machine owns everything.
+    # Access rules; None: the user of the machine owns everything.
     access: "AccessSettings | None" = None
-    # What workers of pools may give to steps; None: nothing of their own.
+    # What workers of pools may pass to steps; None: nothing of their own.
     workers: "WorkerSettings | None" = None
+    # The permitted addresses of webhooks; None: public addresses only.
+    webhooks: "WebhookSettings | None" = None
 
 
 _NOTHING: Final = Configuration()
-# The last file that was read, by what tells its versions apart.
+# The last file that was read, with the attributes that identify its version.
 _last: tuple[tuple[object, ...], Configuration] | None = None
 
 
 def configuration() -> Configuration:
-    """Raises `InvalidConfiguration`. Read again only if the file has changed."""
+    """Raises `InvalidConfiguration`. The file is read again only if it has changed."""
     global _last
     given = os.environ.get("PODIUM_CONFIG")
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - "" if there is none
@@ -67,8 +75,17 @@ def configuration() -> Configuration:
     return _last[1]
 
 
+def secret_sources(tenant_id: str | None) -> "dict[str, SecretSource]":
+    """The sources that runs of a tenant may use; None: all, for the user of the machine."""
+    return {
+        name: secret.source
+        for name, secret in configuration().secrets.items()
+        if tenant_id is None or secret.tenants is None or tenant_id in secret.tenants
+    }
+
+
 def _read(path: Path, mode: int) -> Configuration:
-    """A file that exists is never passed over: it may say who may do what."""
+    """An existing file is never ignored, because it may contain access rules."""
     # Imported only if there is a file.
     from podium.configuration.sections import parse
 

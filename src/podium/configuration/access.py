@@ -1,4 +1,4 @@
-"""`access`: who may do what in which tenant, who presents which token, and which keys sign plans."""
+"""`access`: roles in tenants, tokens of users, and keys that may sign plans."""
 
 import stat
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _USERS: Final = "write a mapping of users, like {alice: [engineer, approver], bo
 
 class AccessSettings(msgspec.Struct, frozen=True):
     policy: AccessPolicy
-    # Of the key that seals audit records. Read when the first record is written.
+    # Source of the key that seals audit records. Read when the first record is written.
     audit_key: SecretSource
     # The identity provider of the HTTP server, if there is one.
     oidc: OidcSettings | None = None
@@ -38,7 +38,7 @@ class AccessSettings(msgspec.Struct, frozen=True):
 
 
 def read_access(entry: Entry, folder: Path, mode: int, problems: Problems) -> AccessSettings | None:
-    """`mode`: of the file. None only together with a problem."""
+    """`mode`: that of the file. None only together with a problem."""
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         problems.add(
             entry, "`access` is in a file that other users can change; `chmod go-w` on it prevents this"
@@ -79,7 +79,7 @@ def _tenants(entry: Entry | None, whole: Entry, problems: Problems) -> Mapping[s
         problems.add(whole, f"`access` needs `tenants`: without them no one may do anything; {_TENANTS}")
         return {}
     entries = section(entry, "access.tenants", _TENANTS, problems) or {}
-    # One that has a problem is kept: what else refers to it is not wrong.
+    # A tenant with a problem is kept, so that references to it are not reported.
     return {
         name: _tenant(name, one, problems) for name, one in entries.items() if is_id("tenant", one, problems)
     }

@@ -38,7 +38,7 @@ def read_keys(
             continue
         same = next((other.key_id for other in keys.values() if other.public == key.public), None)
         if same is not None:
-            # One of the two would still be trusted after the other has expired.
+            # Otherwise one of the two would still be trusted after the other has expired.
             problems.add(one, f"`access.keys.{name}` is the same key as {same!r}; list it once")
         keys[name] = key
     return keys
@@ -84,7 +84,7 @@ def _public(entry: Entry | None, key: Entry, of: str, problems: Problems) -> byt
             found = _problem_of(content)
         case _:
             found = "not a text that starts with ed25519:"
-    # Not shown: it may be the private key.
+    # Not shown, because it may be the private key.
     problems.add(entry, f"`{of}.public` is {found}; {_PUBLIC}")
     return None
 

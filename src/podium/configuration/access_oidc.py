@@ -1,4 +1,4 @@
-"""`access.oidc`: the identity provider whose logins and tokens are accepted, and what its groups are worth."""
+"""`access.oidc`: the identity provider whose logins and tokens are accepted, and the roles of its groups."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +33,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 class OidcSettings(msgspec.Struct, frozen=True):
     rules: OidcRules
-    # Read when the first user logs in; None: a public client, which PKCE protects alone.
+    # Read when the first user logs in; None: a public client, which only PKCE protects.
     client_secret: SecretSource | None = None
 
 
@@ -122,7 +122,7 @@ class _Reading:
 
 
 def is_safe_url(text: str) -> bool:
-    """Nothing on the way can change what the provider says."""
+    """Whether the provider's answers cannot be changed on the network."""
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""`access.rate_limits`: how many requests a minute the server answers."""
+"""`access.rate_limits`: how many requests the server answers per minute."""
 
 from collections.abc import Mapping
 from typing import Final

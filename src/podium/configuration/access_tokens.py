@@ -1,6 +1,6 @@
-"""`access.tokens`: the tokens that prove who a caller is, by their SHA-256.
+"""`access.tokens`: the tokens that authenticate callers, by their SHA-256.
 
-A value is never shown: it may be the token itself, written in the place of its SHA-256.
+A value is never shown, because it may be the token itself, written in place of its SHA-256.
 """
 
 import re

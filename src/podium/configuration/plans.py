@@ -53,7 +53,7 @@ def _file_root(entry: Entry | None, folder: Path, problems: Problems) -> str | N
         return None
     match entry.value:
         case Scalar(value=str(text)) if text and "://" not in text:
-            # Relative paths start at the folder of this file, as those of secrets do.
+            # Relative paths start at the folder of this file, like those of secrets.
             return str(folder / Path(text).expanduser())
     problems.wrong(entry, "plans.file_root", "write the path of a folder")
     return None

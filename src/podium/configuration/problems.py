@@ -1,4 +1,4 @@
-"""What is wrong in a configuration file, each problem with its place; all of them are reported together."""
+"""The problems of a configuration file, each with its position; all of them are reported together."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ class Problems:
         self._found: list[str] = []
 
     def add(self, entry: "Entry", text: str) -> None:
-        """About a key and its value."""
+        """Report a problem of a key and its value."""
         self.add_at(entry.key, text)
 
     def add_at(self, node: "Node", text: str) -> None:
@@ -26,11 +26,13 @@ class Problems:
         self._found.append(f"{self._source.name}:{at.line}:{at.column}: {text}")
 
     def wrong(self, entry: "Entry", key: str, right: str) -> None:
-        """A value of another type than expected. It is shown: not for values that may be secrets."""
+        """Report a value of another type than expected. It is shown, so this must not be used for values that
+        may be secrets.
+        """
         self.add(entry, f"`{key}` is {describe(entry.value)}; {right}")
 
     def unknown(self, entries: "Mapping[str, Entry]", keys: Iterable[str], of: str = "") -> None:
-        """Every key that does not exist in this section."""
+        """Report every key that does not exist in this section."""
         keys = tuple(keys)
         for key, entry in entries.items():
             if key not in keys:

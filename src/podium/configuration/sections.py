@@ -1,4 +1,4 @@
-"""The configuration file as a whole: each section in its own words, and every problem with its place."""
+"""The configuration file as a whole: each section by its own module, and every problem with its position."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,16 +15,28 @@ from podium.permissions import Permissions
 if TYPE_CHECKING:
     from podium.artifacts.address import S3Address
     from podium.configuration.access import AccessSettings
+    from podium.configuration.secrets import ConfiguredSecret
+    from podium.configuration.webhooks import WebhookSettings
     from podium.configuration.workers import WorkerSettings
     from podium.plan.locations import PlanPlaces
-    from podium.secrets.sources import SecretSource
+    from podium.runtime.expiring import ArtifactAges
 
-_KEYS: Final = ("access", "artifacts", "permissions", "plans", "prices", "secrets", "workers")
+_KEYS: Final = (
+    "access",
+    "artifacts",
+    "permissions",
+    "plans",
+    "prices",
+    "retention",
+    "secrets",
+    "webhooks",
+    "workers",
+)
 _T = TypeVar("_T")
 
 
 def parse(content: bytes, path: Path, mode: int) -> Configuration:
-    """`mode`: of the file; rules about access are not taken from a file that others can change."""
+    """`mode`: that of the file; access rules are refused in a file that others can change."""
     document = read_yaml(content, str(path))
     if not isinstance(document.root, Written) or document.report.diagnostics:
         found = "; ".join(str(one).split("\n")[0] for one in document.report.diagnostics)
@@ -54,9 +66,11 @@ class _Reading:
             prices=section("prices", self._prices, {}),
             secrets=section("secrets", self._secrets, {}),
             artifacts=section("artifacts", self._artifacts, None),
+            retention=section("retention", self._retention, {}),
             plans=section("plans", self._plans, None),
             access=section("access", self._access, None),
             workers=section("workers", self._workers, None),
+            webhooks=section("webhooks", self._webhooks, None),
         )
 
     def _permissions(self, entry: Entry) -> Permissions:
@@ -75,7 +89,7 @@ class _Reading:
         self._problems.wrong(entry, "prices", "write a mapping of models, like {big: {input: 3, output: 15}}")
         return {}
 
-    def _secrets(self, entry: Entry) -> "Mapping[str, SecretSource]":
+    def _secrets(self, entry: Entry) -> "Mapping[str, ConfiguredSecret]":
         from podium.configuration.secrets import read_secrets
 
         return read_secrets(entry, self._folder, self._problems)
@@ -84,7 +98,7 @@ class _Reading:
         from podium.artifacts.address import InvalidAddress, parse_address
 
         right = "write s3://BUCKET or s3://BUCKET/PREFIX, or the absolute path of a folder"
-        # The value is not quoted: it may hold credentials.
+        # The value is not quoted, because it may contain credentials.
         if not isinstance(entry.value, Scalar) or not isinstance(entry.value.value, str):
             self._problems.add(entry, f"`artifacts` is not a text; {right}")
             return None
@@ -96,6 +110,11 @@ class _Reading:
             self._problems.add(entry, f"`artifacts` is not the address of a bucket: {error}; {right}")
             return None
 
+    def _retention(self, entry: Entry) -> "ArtifactAges":
+        from podium.configuration.retention import read_retention
+
+        return read_retention(entry, self._problems)
+
     def _plans(self, entry: Entry) -> "PlanPlaces | None":
         from podium.configuration.plans import read_plans
 
@@ -105,6 +124,11 @@ class _Reading:
         from podium.configuration.workers import read_workers
 
         return read_workers(entry, self._problems)
+
+    def _webhooks(self, entry: Entry) -> "WebhookSettings":
+        from podium.configuration.webhooks import read_webhooks
+
+        return read_webhooks(entry, self._problems)
 
     def _access(self, entry: Entry) -> "AccessSettings | None":
         from podium.configuration.access import read_access

@@ -1,4 +1,4 @@
-"""Values that several sections of the configuration file have: mappings that are not empty, and ids."""
+"""Values that several sections of the configuration file have: non-empty mappings, and ids."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,7 +10,7 @@ from podium.log.ids import check_id
 
 
 def section(entry: Entry, key: str, right: str, problems: Problems) -> Mapping[str, Entry] | None:
-    """The entries of a mapping that is not empty. Texts are not shown: they may be secrets."""
+    """The entries of a non-empty mapping. Texts are not shown, because they may be secrets."""
     match entry.value:
         case Written(entries=entries) if entries:
             return entries
@@ -25,7 +25,7 @@ def section(entry: Entry, key: str, right: str, problems: Problems) -> Mapping[s
 
 
 def is_id(kind: str, entry: Entry, problems: Problems) -> bool:
-    """Whether the key of an entry is an id."""
+    """Whether the key of an entry is a valid id."""
     try:
         check_id(kind, entry.key.text)
     except InvalidId as error:

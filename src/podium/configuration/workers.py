@@ -1,4 +1,4 @@
-"""`workers`: what workers of pools may give to the steps of a tenant from their own environment."""
+"""`workers`: what workers of pools may pass to the steps of a tenant from their own environment."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _KEYS: Final = ("inherit_environment", "secrets_from_environment")
 class WorkerSettings(msgspec.Struct, frozen=True):
     # Steps get the whole environment of the worker, unless they ask for less.
     inherit_environment: bool = False
-    # The tenants that the environment of the worker belongs to: secrets of their runs are looked for there.
+    # The tenants to which the environment of the worker belongs: secrets of their runs are looked up there.
     secrets_from_environment: frozenset[str] = frozenset()
 
 

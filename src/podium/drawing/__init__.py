@@ -1,7 +1,7 @@
-"""Drawings of plans: one picture (`drawing/picture.py`), one small writer for each format.
+"""Drawings of plans: one picture (`drawing/picture.py`), and one small writer for each format.
 
-Every text of the picture is neutralised here, once and for all writers: what a terminal would obey instead of show is
-spelled out. What is markup in a format is escaped by its writer.
+Every text of the picture is neutralised here, for all writers: characters that would control a terminal are
+escaped. What is markup in a format is escaped by its writer.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ FORMATS: Final[dict[str, Callable[[Picture], str]]] = {
     "dot": dot_of,
     "svg": svg_of,
 }
-# How files of each format are usually called.
+# Usual suffixes of files in each format.
 SUFFIXES: Final = {
     ".txt": "ascii",
     ".mmd": "mermaid",
@@ -36,6 +36,11 @@ SUFFIXES: Final = {
 def drawn(plan: Plan, format_: str) -> str:
     """The same plan gives the same text on any machine."""
     return FORMATS[format_](shown(picture_of(plan)))
+
+
+def drawn_picture(picture: Picture, format_: str) -> str:
+    """Draws a picture with states."""
+    return FORMATS[format_](shown(picture))
 
 
 def shown(picture: Picture) -> Picture:
@@ -65,5 +70,5 @@ def _exit(exit_: Exit) -> Exit:
 
 
 def _line(text: str) -> str:
-    """In one line: prompts have many, and a picture is no place for them."""
+    """On one line: prompts have many, which do not fit into a picture."""
     return visible(" ".join(text.split()) if "\n" in text or "\t" in text else text)

@@ -1,4 +1,4 @@
-"""For terminals: one step after the other, indented by what they are in, each with its ways on.
+"""For terminals: one step after the other, indented by nesting, each with its transitions.
 
     [Lint Code]  command: npm run lint
         success --> Type Check
@@ -7,7 +7,7 @@
         success --> Lint Code (back)
         failure --x error: Cannot auto-fix lint errors
 
-`-->` is written in the workflow, `..>` follows from it; `x` leads to no step.
+`-->` is written in the workflow, `..>` is implied; `x` does not lead to a step.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from typing import Final
 from podium.drawing.layout import cut
 from podium.drawing.picture import Arrow, Box, Picture
 
-_LONGEST: Final = 100
+_MAX_LENGTH: Final = 100
 _INDENT: Final = 4
 
 
@@ -43,7 +43,7 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         yield self._picture.name
         if self._picture.description:
-            yield cut(self._picture.description, _LONGEST)
+            yield cut(self._picture.description, _MAX_LENGTH)
         yield ""
         starts = {arrow.source: arrow.target for arrow in self._picture.arrows if not arrow.events}
         pending = [(box, "") for box in reversed(self._picture.boxes)]
@@ -67,10 +67,13 @@ class _Writer:
 
     def _step(self, box: Box, indent: str) -> Iterator[str]:
         what = f"{box.kind}: {box.detail}" if box.detail and box.kind != "finally" else box.detail or box.kind
-        yield indent + cut(f"[{box.name}]  {what}", _LONGEST)
+        state = f"{box.state}  " if box.state else ""
+        yield indent + cut(f"[{box.name}]  {state}{what}", _MAX_LENGTH)
         inner = indent + ("|" if box.inside is not None else " ") + " " * (_INDENT - 1)
         for note in box.notes:
-            yield inner + cut(note, _LONGEST)
+            if note == box.state:
+                continue
+            yield inner + cut(note, _MAX_LENGTH)
         if self._waits_for[box.number]:
             names = ", ".join(self._name[number] for number in self._waits_for[box.number])
             yield inner + f"after {names}"

@@ -1,7 +1,8 @@
 """The language of Graphviz.
 
-Texts are in quotes with backslashes doubled, so that neither a quote nor Graphviz's own escapes (`\\N`, `\\l`) mean
-anything in them. An arrow to a box that holds others is drawn to an unseen point in it and cut off at its frame.
+Texts are in quotes with backslashes doubled, so that neither a quote nor Graphviz's own escapes (`\\N`,
+`\\l`) have a meaning in them. An arrow to a box that contains others is drawn to an invisible point in it and
+clipped at its frame.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,16 @@ from podium.drawing.layout import cut
 from podium.drawing.picture import Arrow, Box, Picture
 
 _SHAPES: Final = {"start": "circle", "end": "doublecircle", "gate": "diamond", "approval": "house"}
-_LONGEST: Final = 60
+_MAX_LENGTH: Final = 60
+_COLOURS: Final = {
+    "ok": "darkgreen",
+    "failed": "red",
+    "running": "orange",
+    "waiting": "orange",
+    "stopped": "purple",
+    "skipped": "gray50",
+    "not-reached": "gray50",
+}
 
 
 def dot_of(picture: Picture) -> str:
@@ -31,11 +41,11 @@ def _lines(picture: Picture) -> Iterator[str]:
             yield box
         elif box.inside is None:
             shape = f", shape={_SHAPES[box.kind]}" if box.kind in _SHAPES else ""
-            yield f"  n{box.number} [label={_label(box)}{shape}];"
+            yield f"  n{box.number} [label={_label(box)}{shape}{_colour(box)}];"
         else:
             holders.add(box.number)
             yield f"  subgraph cluster_{box.number} {{"
-            yield f"  label={_label(box)}; style=rounded;"
+            yield f"  label={_label(box)}; style=rounded;{f' color={_COLOURS[box.state]};' if box.state else ''}"
             yield f'  n{box.number} [shape=point, style=invis, width=0, label=""];'
             pending.append("  }")
             pending.extend(reversed(box.inside))
@@ -45,10 +55,14 @@ def _lines(picture: Picture) -> Iterator[str]:
         for number, exit_ in enumerate(box.exits):
             name = f"n{box.number}x{number}"
             style = "dashed" if exit_.implied else "solid"
-            yield f"  {name} [label={_quoted(cut(exit_.text, _LONGEST))}, shape=plaintext, fontsize=9];"
+            yield f"  {name} [label={_quoted(cut(exit_.text, _MAX_LENGTH))}, shape=plaintext, fontsize=9];"
             tail = f", ltail=cluster_{box.number}" if box.number in holders else ""
             yield f"  n{box.number} -> {name} [label={_quoted(', '.join(exit_.events))}, style={style}{tail}];"
     yield "}"
+
+
+def _colour(box: Box) -> str:
+    return f", color={_COLOURS[box.state]}" if box.state else ""
 
 
 def _arrow(arrow: Arrow, holders: set[int]) -> str:
@@ -66,7 +80,7 @@ def _label(box: Box) -> str:
     if box.kind in ("start", "end"):
         return _quoted(box.name)
     detail = f"{box.kind}: {box.detail}" if box.detail else box.kind
-    return _quoted("\n".join(cut(line, _LONGEST) for line in (box.name, detail, *box.notes)))
+    return _quoted("\n".join(cut(line, _MAX_LENGTH) for line in (box.name, detail, *box.notes)))
 
 
 def _quoted(text: str) -> str:

@@ -1,17 +1,18 @@
-"""Where everything of a picture is, in pixels.
+"""Computes the positions of a picture's parts, in pixels.
 
-A list of steps is laid out in rows from top to bottom: each box below all that lead to it (longest paths, the waves of
-`plan/graph.py`), once the arrows that lead back are set aside. Inside a row boxes are near those that lead to them.
-Lists inside boxes are laid out first and then moved as a whole, so a box encloses its own and no others.
+A list of steps is laid out in rows from top to bottom: each box below all that lead to it (longest paths, the
+waves of `plan/graph.py`), once the arrows that lead back are removed. Inside a row boxes are near those that
+lead to them. Lists inside boxes are laid out first and then moved as a whole, so a box encloses its own and
+no others.
 
 Arrows never cross a box, by construction:
 
     +-----+   An arrow to the next row runs in the gap between the two rows. Every other one runs in a gap to
     | box |   the side of the list, along a *lane* outside of all boxes, and in a gap back to its target: lanes on
-    +--+--+   the left lead back, lanes on the right lead on. Arrows that share an end and run in lanes share the
-       |      lane as well, so that a thousand arrows to one box are one line with a thousand feet.
+    +--+--+   the left lead back, lanes on the right lead forward. Arrows that share an end and run in lanes share
+       |      the lane as well, so that a thousand arrows to one box are one line with a thousand branches.
     +--v--+
-    | box |   Everything is O(V + E) but for sorting, and nothing depends on anything but the picture.
+    | box |   Everything is O(V + E) except for sorting, and depends on nothing but the picture.
     +-----+
 """
 
@@ -25,7 +26,7 @@ from unicodedata import category, east_asian_width
 from podium.drawing.picture import Arrow, Box, Exit, Picture
 from podium.plan.graph import order
 
-# All text is set in a font of one width; this is the widest that common ones have at 12 pixels.
+# All text is monospaced; this is the widest advance of common fonts at 12 pixels.
 _COLUMN: Final = 7.25
 LINE: Final = 17
 _PADDING: Final = 12
@@ -40,7 +41,7 @@ _EXIT_HEIGHT: Final = 20
 _MARGIN: Final = 20
 _MAX_NAME: Final = 44
 _MAX_LINE: Final = 64
-# A row that would become wider is broken: a thousand branches side by side cannot be read.
+# A row that would become wider is broken, because a thousand branches side by side cannot be read.
 _WIDEST_ROW: Final = 1600
 _SWEEPS: Final = 4
 
@@ -57,7 +58,7 @@ class PlacedExit:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """A box; of one that holds others, the lines are at its top."""
+    """A box; if it contains others, its lines are at the top."""
 
     box: Box
     depth: int
@@ -90,7 +91,7 @@ class Layout:
 
 
 def columns(text: str) -> int:
-    """How many columns a terminal, or a font of one width, takes for a text."""
+    """How many columns a text takes at a terminal, or in a monospaced font."""
     if text.isascii():
         return len(text)
     return sum(
@@ -124,7 +125,7 @@ def _width(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """An arrow inside one list, between its boxes by their places in it."""
+    """An arrow inside one list, between boxes that are given by their indexes."""
 
     arrow: Arrow
     source: int
@@ -161,7 +162,7 @@ def _arrows_by_list(picture: Picture) -> tuple[dict[int | None, list[_Way]], dic
 
 @dataclass(slots=True)
 class _Item:
-    """A box with its exits, and what is inside of it, before it has a place."""
+    """A box with its exits and contents, before it has a position."""
 
     box: Box
     lines: tuple[str, ...]
@@ -169,13 +170,13 @@ class _Item:
     width: int = 0
     height: int = 0
     exits: list[tuple[Exit, str, int]] = field(default_factory=list)
-    # Where it is in its list.
+    # Its position in its list.
     x: int = 0
     y: int = 0
 
     @property
     def axis(self) -> int:
-        """Where arrows come in."""
+        """The x coordinate at which arrows arrive."""
         return self.x + self.width // 2
 
     @property
@@ -198,7 +199,7 @@ class _Block:
     height: int = 0
 
     def put(self, x: int, y: int, depth: int, boxes: list[PlacedBox], lines: list[Line]) -> None:
-        """Move the whole to its place."""
+        """Move all of it to its position."""
         for item in self.items:
             left, top = x + item.x, y + item.y
             at = left + item.width + _TO_EXIT
@@ -251,7 +252,7 @@ def _lines(box: Box) -> tuple[str, ...]:
 
 
 def _leading_back(size: int, ways: Iterable[_Way]) -> set[_Way]:
-    """Those that close a circle, found by walking from the first box on; without them none is left."""
+    """The arrows that close a cycle, found by walking from the first box; without them the graph is acyclic."""
     leaving: list[list[_Way]] = [[] for _ in range(size)]
     for way in ways:
         leaving[way.source].append(way)
@@ -281,7 +282,7 @@ def _ordered(size: int, ways: Sequence[_Way]) -> list[list[int]]:
     """Layers, and in each the order in which boxes are near those they are connected with."""
     before: list[list[int]] = [[] for _ in range(size)]
     after: list[list[int]] = [[] for _ in range(size)]
-    # Of what one box leads to, the first (success) is on the left.
+    # Of the targets of one box, the first (success) is on the left.
     rank = [0] * size
     for way in ways:
         rank[way.target] = max(rank[way.target], len(after[way.source]))
@@ -312,7 +313,9 @@ def _ordered(size: int, ways: Sequence[_Way]) -> list[list[int]]:
 
 
 def _lowered(layers: list[list[int]], ways: Sequence[_Way], after: list[list[int]]) -> list[list[int]]:
-    """What more boxes wait for than it waits for itself is right above the first of them: arrows stay short."""
+    """A box that more boxes wait for than it waits for itself is placed right above the first of them, so
+    that arrows are short.
+    """
     weight: Counter[int] = Counter()
     for way in ways:
         if not way.arrow.implied:
@@ -323,7 +326,7 @@ def _lowered(layers: list[list[int]], ways: Sequence[_Way], after: list[list[int
         for box in layer:
             if weight[box] > 0:
                 layer_of[box] = min(layer_of[other] for other in after[box]) - 1
-    # None becomes empty: along the longest path to the last layer nothing can move.
+    # No layer becomes empty: nothing can move along the longest path to the last layer.
     lowered: list[list[int]] = [[] for _ in layers]
     for box in sorted(layer_of):
         lowered[layer_of[box]].append(box)
@@ -344,7 +347,7 @@ def _broken(layer: list[int], items: list[_Item]) -> Iterator[list[int]]:
 
 
 def _place_in_rows(rows: list[list[int]], items: list[_Item], ways: Sequence[_Way]) -> None:
-    """Below what leads to it, as far as its neighbours leave room."""
+    """Place boxes below their predecessors, as far as their neighbours leave space."""
     row_of = {box: number for number, row in enumerate(rows) for box in row}
     leading: list[list[int]] = [[] for _ in items]
     for way in ways:
@@ -363,7 +366,7 @@ def _place_in_rows(rows: list[list[int]], items: list[_Item], ways: Sequence[_Wa
                 item.x = wanted if right is None else max(right, wanted)
                 pushed.append(item.x - wanted)
             right = item.x + item.whole_width + _BESIDE
-        # What was pushed to the right comes back on average, so that the row is below what leads to it.
+        # Undo the average shift to the right, so that the row is below its predecessors.
         first, last = items[row[0]], items[row[-1]]
         shift = sum(pushed) // len(pushed) if pushed else (first.x + last.x + last.width) // 2
         for box in row:
@@ -375,8 +378,9 @@ def _place_in_rows(rows: list[list[int]], items: list[_Item], ways: Sequence[_Wa
 
 # --- arrows ---------------------------------------------------------------------------------------
 
-# Arrows in lanes that run as one: "to" or "from", which box, with which label, whether they lead back, and whether
-# they are implied. From a box only those with the same label: one could not see which of two leads where.
+# Arrows in lanes that are drawn as one: "to" or "from", which box, with which label, whether they lead back,
+# and whether they are implied. Arrows from a box are only joined if they have the same label: otherwise it
+# would be unclear which of them leads where.
 _Bundle: TypeAlias = tuple[str, int, str, bool, bool]
 
 
@@ -401,7 +405,7 @@ class _Starts:
         return _width(label) + 16 if label else 12
 
     def all(self) -> Iterator[tuple[_Way, int]]:
-        """Each way with how far from the left of the list it leaves its box."""
+        """Each arrow with the x coordinate at which it leaves its box."""
         for box, item in enumerate(self._items):
             for first, side in ((item.x + 8, self._leftwards[box]), (item.axis, self._others[box])):
                 at = first
@@ -410,7 +414,7 @@ class _Starts:
                     at += self._room(ways[0])
 
     def _shared(self, ways: list[_Way]) -> list[list[_Way]]:
-        """Arrows with the same label have one start: nothing there could tell them apart."""
+        """Arrows with the same label start at the same point, where nothing has to distinguish them."""
         groups: dict[str, list[_Way]] = defaultdict(list)
         for way in ways:
             groups[self._labels[way.arrow]].append(way)
@@ -418,7 +422,7 @@ class _Starts:
 
 
 class _Router:
-    """Gives rows their heights, and arrows their points."""
+    """Determines the heights of rows, and the points of arrows."""
 
     def __init__(
         self,
@@ -436,7 +440,7 @@ class _Router:
         self._near = [way for way in ways if self._row_of[way.target] == self._row_of[way.source] + 1]
         near = {id(way) for way in self._near}
         self._far = [way for way in ways if id(way) not in near]
-        # Beside the middle: the same place in the row below is where arrows come in, and the two would look like one.
+        # Beside the middle, because arrows arrive there in the row below, and the two would look like one.
         for way in self._far:
             self._start[id(way)] += _ASIDE
 
@@ -465,7 +469,7 @@ class _Router:
     # --- lanes and tracks -------------------------------------------------------------------------
 
     def _bundles(self) -> dict[_Bundle, list[_Way]]:
-        """Arrows in lanes that share an end, the one at which more of them meet."""
+        """Arrows in lanes that share an end: the end where more of them meet."""
         out = Counter((way.source, self._labels[way.arrow]) for way in self._far)
         in_ = Counter(way.target for way in self._far)
         bundles: dict[_Bundle, list[_Way]] = defaultdict(list)
@@ -479,7 +483,7 @@ class _Router:
         return bundles
 
     def _lanes(self, bundles: dict[_Bundle, list[_Way]]) -> dict[_Bundle, tuple[bool, int]]:
-        """For each bundle its side, and how far out: none shares a lane with one that it passes."""
+        """The side and the distance of each bundle: a bundle never shares a lane with one that it passes."""
         lanes: dict[_Bundle, tuple[bool, int]] = {}
         for side in (True, False):
             spans = []
@@ -501,7 +505,9 @@ class _Router:
         lanes: dict[_Bundle, int],
         starts: dict[int, int],
     ) -> tuple[dict[tuple[int, _Bundle], int], Counter[int]]:
-        """For each gap and bundle the track in which it runs to the side; and how many tracks gaps have."""
+        """For each gap and bundle the track in which it runs to the side; and the number of tracks of each
+        gap.
+        """
         reach: dict[int, dict[_Bundle, list[int]]] = defaultdict(lambda: defaultdict(list))
         for key, ways in bundles.items():
             for way in ways:
@@ -520,7 +526,7 @@ class _Router:
     # --- heights ----------------------------------------------------------------------------------
 
     def _heights(self, used: Counter[int]) -> tuple[list[int], int]:
-        """Where each gap starts, and where all ends."""
+        """The start of each gap, and the total height."""
         gaps = [0]
         y = used[0] * _TRACK + _TIP if used[0] else 0
         last = len(self._rows) - 1
@@ -584,7 +590,7 @@ class _Router:
 def _apart(
     spans: list[tuple[int, int, _Bundle]],
 ) -> Iterator[tuple[_Bundle, int]]:
-    """As few lanes as hold all spans without two of them meeting in one."""
+    """Assigns spans to as few lanes as possible, without overlaps in a lane."""
     free: list[tuple[int, int]] = []
     for first, last, key in sorted(spans):
         if free and free[0][0] < first:

@@ -18,9 +18,18 @@ _SHAPES: Final = {
     "agent": ("(", ")"),
 }
 _SYNTAX: Final = re.compile(r"[^\w\s,:/()=.-]", re.ASCII)
-# At the start of a label these would start a list.
+# These would start a list at the start of a label.
 _LIST: Final = re.compile(r"^\s*(?:[-]|\d+[.)])")
-_LONGEST: Final = 80
+_MAX_LENGTH: Final = 80
+_STYLES: Final = {
+    "ok": "fill:#d9f2e3,stroke:#1f7a4d",
+    "failed": "fill:#ffdede,stroke:#c53030",
+    "running": "fill:#fff3c4,stroke:#b7791f",
+    "waiting": "fill:#fff7e6,stroke:#c27803",
+    "stopped": "fill:#efe7fd,stroke:#805ad5",
+    "skipped": "stroke-dasharray:3 3",
+    "not-reached": "stroke-dasharray:3 3",
+}
 
 
 def mermaid_of(picture: Picture) -> str:
@@ -51,6 +60,15 @@ def _lines(picture: Picture) -> Iterator[str]:
         for number, exit_ in enumerate(box.exits):
             yield _exit(box, number, exit_)
     yield "    classDef out stroke-dasharray:4 3"
+    yield from _states(picture)
+
+
+def _states(picture: Picture) -> Iterator[str]:
+    for state, style in _STYLES.items():
+        boxes = [f"n{box.number}" for box in picture.every_box() if box.state == state]
+        if boxes:
+            yield f"    classDef {state} {style}"
+            yield f"    class {','.join(boxes)} {state}"
 
 
 def _exit(box: Box, number: int, exit_: Exit) -> str:
@@ -71,11 +89,11 @@ def _label(box: Box) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = cut(text, _LONGEST)
+    text = cut(text, _MAX_LENGTH)
     listed = _LIST.match(text)
     begin = listed.end() if listed else 0
     marker = re.sub(r"[-.)]", _entity, text[:begin])
-    # Above ASCII nothing is syntax, and letters stay letters.
+    # No character beyond ASCII is syntax, so letters need no escape.
     rest = "".join(c if ord(c) > 127 else _SYNTAX.sub(_entity, c) for c in text[begin:])
     return marker + rest
 

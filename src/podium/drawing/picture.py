@@ -1,11 +1,12 @@
 """A plan as a picture: boxes, boxes inside boxes, and arrows between them.
 
-There is no position and no format here: each writer of `podium graph` draws the same picture. Texts are those of the
-plan, as they are; whoever shows them neutralises them first.
+It contains no positions and no format: each writer of `podium graph` draws the same picture. Texts are taken
+from the plan unchanged; callers that show them have to neutralise them first.
 
-An arrow leads from a step to the step that follows. What leads to no step (the run fails, the loop is left) is an
-*exit* of the box: drawn beside it, because a thousand arrows to one far "error" could not be followed by any eye.
-What no `on` block says but the block's discipline implies is in the picture too, and marked.
+An arrow leads from a step to the step that follows. What does not lead to a step (the run fails, the loop is
+left) is an *exit* of the box: drawn beside it, because a thousand arrows to one distant "error" could not be
+followed. Transitions that no `on` block contains but the block's discipline implies are in the picture, too,
+and marked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,17 +49,18 @@ from podium.plan.plan import (
     While,
     Workflow,
 )
+from podium.plan.scripts import script_in
 
-# "goto": back to a step that this one is inside of; an arrow from a box to its own frame says nothing.
+# "goto": back to a step that contains this one; an arrow from a box to its own frame would be meaningless.
 ExitKind: TypeAlias = Literal["end", "error", "failed", "stuck", "break", "continue", "goto"]
 
-# A command or a message can have megabytes; nobody reads them in a picture.
-LONGEST: Final = 200
+# A command or a message can have megabytes, which cannot be read in a picture.
+MAX_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A way out of a step that leads to no other step."""
+    """A transition out of a step that does not lead to another step."""
 
     events: tuple[str, ...]
     kind: ExitKind
@@ -71,22 +73,24 @@ class Box:
     """A step, or where a workflow starts or ends."""
 
     number: int
-    # What a step is, in the words of the language; or start, end, finally.
+    # The kind of a step, in the words of the language; or start, end, finally.
     kind: str
     name: str
     path: str = ""
     # What it does, in one line.
     detail: str = ""
-    # Whether, how often, how long.
+    # Conditions, retries, limits.
     notes: tuple[str, ...] = ()
     exits: tuple[Exit, ...] = ()
-    # The steps inside of it; of a task None.
+    # The steps inside it; None for a task.
     inside: "tuple[Box, ...] | None" = None
+    # For the picture of a run: the state of the step, in one word (`drawing/states.py`).
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From box to box. Without events: the one waits for the other."""
+    """From box to box. Without events: the target waits for the source."""
 
     source: int
     target: int
@@ -102,7 +106,7 @@ class Picture:
     arrows: tuple[Arrow, ...]
 
     def every_box(self) -> Iterator[Box]:
-        """All boxes, each before those inside of it."""
+        """All boxes, each before those inside it."""
         pending = list(reversed(self.boxes))
         while pending:
             box = pending.pop()
@@ -126,9 +130,9 @@ class _Level:
     numbers: Mapping[str, int]
     # The box around the list.
     owner: int | None
-    # Where the end of the list leads, if that is drawn; only of a workflow's own list.
+    # Where the end of the list leads, if that is drawn; only for a workflow's main list.
     end: int | None = None
-    # Steps that run at the same time: nothing is next.
+    # Steps that run concurrently, so there is no next step.
     concurrently: bool = False
 
 
@@ -181,7 +185,7 @@ class _Drawing:
         level = levels[-1]
         following = [*(level.numbers[step.step_id] for step in block.steps[1:]), level.end]
         if entry:
-            # `_start` is passed over.
+            # `_start` is skipped.
             following[entry - 1] = following[entry]
         for step, after in zip(block.steps, following, strict=True):
             number = level.numbers[step.step_id]
@@ -213,11 +217,11 @@ class _Drawing:
     def _ways(
         self, step: Step, number: int, block: Block, after: int | None, levels: tuple[_Level, ...]
     ) -> tuple[Exit, ...]:
-        """Where the step's outcomes lead: arrows are added, exits are given back."""
+        """The transitions of a step: arrows are added, exits are returned."""
         ways: dict[tuple[int | Exit, bool], list[str]] = {}
         asked = _events(step)
         for event in asked:
-            # `allow_failure`: a failure counts as a pass for what comes next.
+            # `allow_failure`: a failure counts as a success for what follows.
             counted: Event = "success" if step.allow_failure and event != "skipped" else event
             way = way_on(block.discipline, step.on, counted)
             place = self._place(way, after, block, levels)
@@ -235,7 +239,7 @@ class _Drawing:
     def _place(
         self, way: object, after: int | None, block: Block, levels: tuple[_Level, ...]
     ) -> int | Exit | None:
-        """The number of a box, a way out, or None if the step's list simply ends."""
+        """The number of a box, an exit, or None if the step's list simply ends."""
         match way:
             case Way.NEXT:
                 return after
@@ -246,7 +250,7 @@ class _Drawing:
             case Goto(step=step_id):
                 return _goto(step_id, levels)
             case End():
-                # Only a neighbour is worth an arrow: from further in it would cross every frame.
+                # Only a neighbour gets an arrow: from further inside it would cross every frame.
                 end = levels[-1].end
                 return end if end is not None else _out("end", "end of the run")
             case Error(message=message):
@@ -262,7 +266,7 @@ class _Drawing:
                 raise AssertionError(way)
 
 
-# What else fails than the run.
+# What fails if it is not the run.
 _WHO_FAILS: Final = {"branch": "this part fails", "graph": "dependants are skipped"}
 _WHO_IS_STUCK: Final = {
     "branch": "no transition, this part fails",
@@ -275,7 +279,7 @@ def _out(kind: ExitKind, text: str) -> Exit:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
-    """The outcomes worth drawing: a timeout goes where failures go unless `on` names it."""
+    """The outcomes to be drawn: a timeout is handled like a failure unless `on` names it."""
     events: list[Event] = ["success", "failure"]
     if step.on is not None and step.on.timeout is not None:
         events.append("timeout")
@@ -295,7 +299,7 @@ def _goto(step_id: str, levels: tuple[_Level, ...]) -> int | Exit:
 
 
 def kind_of(body: Body) -> str:
-    """What a step is, in the word that a file has for it."""
+    """The kind of a step, in the word that a workflow file uses."""
     match body:
         case ForEach():
             return "for_each"
@@ -303,6 +307,8 @@ def kind_of(body: Body) -> str:
             return "steps"
         case While(until=True):
             return "repeat_until"
+        case Command() if script_in(body) is not None:
+            return "shell"
         case _:
             return str(body.__struct_config__.tag)
 
@@ -311,7 +317,8 @@ def detail_of(body: Body) -> str:
     """What a step does, in a line."""
     match body:
         case Command():
-            return " ".join(describe_text(word) for word in body.argv)
+            script = script_in(body)
+            return script if script is not None else " ".join(map(describe_text, body.argv))
         case Agent():
             return f"{body.provider}: {describe_text(body.prompt.text or body.prompt.file or '')}"
         case Http():
@@ -409,4 +416,4 @@ def describe_data(data: Data) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"

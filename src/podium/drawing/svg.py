@@ -1,7 +1,8 @@
-"""SVG: the picture where `drawing/layout.py` puts it, as one file that needs nothing else.
+"""SVG: the picture with the layout of `drawing/layout.py`, as one self-contained file.
 
-Texts are escaped at the one place that writes them. There is no script and nothing is loaded; colours follow what the
-reader's system prefers, light or dark. Whoever cannot see it is told the workflow's steps in their order.
+Texts are escaped at the one place that writes them. There is no script and nothing is loaded; colours follow
+the reader's system preference, light or dark. For readers who cannot see it, the workflow's steps are
+described in their order.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Final
 from podium.drawing.layout import LINE, Layout, Line, PlacedBox, PlacedExit, laid_out
 from podium.drawing.picture import Box, Picture
 
-# What XML 1.0 cannot carry, not even escaped.
+# Characters that XML 1.0 does not allow, not even escaped.
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FAMILIES: Final = {
     "agent": "agent",
@@ -45,6 +46,13 @@ rect.bad { stroke: #c53030; fill: #fff1f1 }
 text.implied { fill: #616e7c }
 .tip { fill: #3e4c59 }
 .tip.implied { fill: #9aa5b1 }
+rect.is-ok { stroke: #1f7a4d; fill: #d9f2e3 }
+rect.is-failed { stroke: #c53030; fill: #ffdede; stroke-width: 2 }
+rect.is-running { stroke: #b7791f; fill: #fff3c4; stroke-width: 2 }
+rect.is-waiting { stroke: #c27803; fill: #fff7e6 }
+rect.is-stopped { stroke: #805ad5; fill: #efe7fd }
+rect.is-skipped, rect.is-not-reached { stroke-dasharray: 3 3; fill: #ffffff }
+rect.frame.is-ok, rect.frame.is-failed, rect.frame.is-running, rect.frame.is-stopped { fill-opacity: .35 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e4e7eb }
 .more { fill: #a3b0bd }
@@ -62,6 +70,12 @@ rect.bad { stroke: #f87171; fill: #331a1a }
 text.implied { fill: #9aa5b1 }
 .tip { fill: #cbd2d9 }
 .tip.implied { fill: #7b8794 }
+rect.is-ok { stroke: #4cc38a; fill: #12301f }
+rect.is-failed { stroke: #f87171; fill: #4a1d1d }
+rect.is-running { stroke: #e0a526; fill: #3d3212 }
+rect.is-waiting { stroke: #e0a526; fill: #352a12 }
+rect.is-stopped { stroke: #b794f4; fill: #2d2140 }
+rect.is-skipped, rect.is-not-reached { fill: #14191f }
 }
 """
 
@@ -111,6 +125,7 @@ def _describe(picture: Picture) -> str:
 def _box(placed: PlacedBox) -> Iterator[str]:
     box = placed.box
     family = "frame" if box.inside is not None else f"box {_FAMILIES.get(box.kind, 'task')}"
+    family += f" is-{box.state}" if box.state else ""
     rounded = 14 if box.kind in ("start", "end") else 6
     yield f"<g><title>{_text(_tooltip(box))}</title>"
     yield (
@@ -136,7 +151,7 @@ def _exit(placed: PlacedBox, exit_: PlacedExit) -> Iterator[str]:
     implied = " implied" if exit_.exit.implied else ""
     bad = " bad" if exit_.exit.kind == "error" else ""
     y = exit_.y + exit_.height // 2
-    # A low box with many ways out: the lines that would miss its side start at its lower corner.
+    # A low box with many exits: lines that would miss its side start at its lower corner.
     begin = min(y, placed.y + placed.height - 6)
     yield f'<path class="line{implied}" d="M{placed.x + placed.width} {begin} {exit_.x} {y}"/>'
     yield (

@@ -1,1 +1,1 @@
-"""Who drives a run. Each engine hosts the same machine."""
+"""Engines: they drive runs. All of them host the same machine."""

@@ -1,6 +1,8 @@
-"""How a process gets a run: its lock file on this host, its lease in the store, and a slot if the run shares a key.
+"""How a process acquires a run: its lock file on this host, its lease in the store, and a slot if the run
+shares a key.
 
-A run belongs to the process that holds its lease. A process that was thought dead and comes back cannot write any more.
+A run belongs to the process that holds its lease. A process that was presumed dead and comes back can no
+longer write.
 """
 
 import asyncio
@@ -24,13 +26,13 @@ from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.reopening import NotAsDecided, Reopening
 from podium.runtime.writing import new_event
 
-# How much longer than a lease lasts its lapse is waited for.
+# How long to wait for a lease to lapse, beyond its duration.
 _LAPSE_MARGIN: Final = timedelta(seconds=5)
 _LOOK_SECONDS: Final = 0.1
 
 
 class Claim:
-    """One process on its way to one run."""
+    """One process's attempt to acquire one run."""
 
     def __init__(
         self, parts: LocalParts, reopening: Reopening, lock: RunLock, concurrency: Concurrency | None
@@ -41,13 +43,15 @@ class Claim:
         self._run_id: RunId = reopening.run_id
         self._lock = lock
         self._concurrency = concurrency
-        # Of this claim, not of the process: the store gives a lease to its owner again, and a process may try to drive
-        # a run twice.
+        # Unique for each claim, not for the process: the store returns a lease to its owner, and a process
+        # may try to drive a run twice.
         self._owner = holders.new_owner()
         self.slots = concurrency.limit if concurrency is not None else None
 
     async def lock(self, patience: float) -> Lease | None:
-        """Take the lock file, with the lease if its holder left it; names a process whose lock file is damaged."""
+        """Take the lock file, with the lease if its holder left it; names a process whose lock file is
+        damaged.
+        """
         try:
             return await self._lock.take(self._claim_as_decided, wait=patience)
         except NotAsDecided:
@@ -59,7 +63,9 @@ class Claim:
             raise RunLocked(self._run_id, holders.describe(held.lease.owner)) from None
 
     async def lease(self, run: Run, control: Control, notify: Callable[[Notice], None] | None) -> Lease:
-        """The lease of a process that is gone on this host is given up for it; any other lapses in its time."""
+        """Releases the lease of a process of this host that is gone; for any other lease, waits until it
+        lapses.
+        """
         before = self._lock.lease_before()
         if before is not None:
             await self._store.release(before)
@@ -83,14 +89,14 @@ class Claim:
         return await parts.patiently(self._run_id, claim)
 
     async def _claim_as_decided(self) -> Lease | None:
-        """While another process holds the run: it may have done what this one was asked for."""
+        """While another process holds the run: it may have done what this one was asked to do."""
         await self._reopening.check()
         return await self._claim()
 
     async def _lease_with_slot(
         self, run: Run, concurrency: Concurrency, control: Control, notify: Callable[[Notice], None] | None
     ) -> Lease:
-        # Loaded with the first run that shares a key.
+        # Imported with the first run that shares a key.
         from podium.runtime.slots import SlotWaiter
 
         parts = self._parts
@@ -108,14 +114,16 @@ class Claim:
         return lease
 
     async def claim_to_end(self) -> Lease:
-        """A lease that is never live, and so takes no slot: enough to record the end of a run that never started."""
+        """A lease that is never live and so needs no slot: enough to record the end of a run that never
+        started.
+        """
         lease = await self._store.claim(self._run_id, owner=self._owner, ttl=timedelta())
         if lease is None:
             raise RunLocked(self._run_id, None)
         return lease
 
     async def _end_before_start(self, run: Run) -> None:
-        """A run that was refused after it was created does not stay open."""
+        """End a run that was refused after it was created, so that it does not stay open."""
         if run.status not in (RunStatus.PENDING, RunStatus.APPROVED):
             return
         lease = await self.claim_to_end()
@@ -127,7 +135,9 @@ class Claim:
         await self._store.release(lease)
 
     def _check_wait(self, held: HeldLease | None, waited: float) -> None:
-        """A live process here, whose lock file was deleted, is waited for as with one; others until they lapse."""
+        """Wait for a live process of this host, even if its lock file was deleted, as with a lock file; for
+        others until their leases lapse.
+        """
         lives_here = held is not None and holders.is_alive_here(held.lease.owner)
         longest = self._parts.lock_wait if lives_here else self._parts.lease + _LAPSE_MARGIN
         if waited > longest.total_seconds():

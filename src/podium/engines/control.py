@@ -1,6 +1,7 @@
 """What a person can do to a run that this process drives, and when the process leaves it.
 
-A run is left when nothing in it moves by itself and the caller does not want to wait; it stays open in the store.
+A run is left when nothing in it can continue by itself and the caller does not want to wait; it stays open in
+the store.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from podium.errors import PodiumError
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.ports.store import Store
 from podium.runtime.drive import Driver
 from podium.runtime.inbox import PendingEvent
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS: Final = 0.1
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
-# Also while a run is held. Tasks that wait for a slot wait for its release, too.
+# Obligations that are handled even while a run is held. Tasks that wait for a slot also wait for the end of
+# the hold.
 _MOVING: Final = frozenset({"probe", "record", "start"})
 
 
 class Control:
-    """The `Driving` of a caller; from the moment on at which the run is ours."""
+    """The `Driving` that a caller receives, valid once this process owns the run."""
 
     def __init__(self) -> None:
         self._driver: Driver | None = None
@@ -35,7 +38,7 @@ class Control:
         self.is_cancelled = False
         # Cancelled while it waited for a slot: it never starts.
         self.was_queued = False
-        # Asked for before there was a driver.
+        # Requests from before there was a driver.
         self._early: list[PendingEvent] = []
 
     def begin(self, driver: Driver, outages: Outages) -> None:
@@ -46,7 +49,7 @@ class Control:
 
     def cancel(self, reason: str, *, force: bool = False, by: "Actor | None" = None) -> None:
         if force and self._outages is not None:
-            # What is asked for cannot be recorded while the store is away: the run is left as it is.
+            # Requests cannot be recorded while the store is unavailable: the run is left as it is.
             self._outages.give_up()
         self.is_cancelled = True
         from podium.runtime.signalling import stop_body
@@ -64,9 +67,11 @@ class Left(Exception):
 
 
 async def leave_when_idle(store: Store, run_id: RunId, driver: Driver, *, no_wait: bool) -> None:
-    """Until nothing runs and only a person can let the run continue; what the machine knows has to be all there is.
+    """Waits until nothing runs and only a person can let the run continue, according to a machine that has
+    folded the whole log.
 
-    Without `no_wait` only a used-up budget is left: no answer at a terminal could pay.
+    Without `no_wait` the run is left only if its budget is used up: an answer at a terminal cannot change
+    that.
     """
     while True:
         await asyncio.sleep(_IDLE_SECONDS)
@@ -84,7 +89,7 @@ async def leave_when_idle(store: Store, run_id: RunId, driver: Driver, *, no_wai
 
 
 def idle_because(owed: Sequence[Obligation]) -> str | None:
-    """What keeps a run in which nothing moves by itself; None if something does, or is about to."""
+    """The reason why nothing in the run can continue by itself; None if something can, or is about to."""
     kinds = {one.kind for one in owed}
     if "hold" in kinds:
         if kinds & _MOVING:
@@ -94,8 +99,8 @@ def idle_because(owed: Sequence[Obligation]) -> str | None:
     return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
 
 
-async def report_waiting(driver: Driver, on_waiting: Callable[[Sequence[Obligation]], None]) -> None:
-    """Soon after what the run waits for has changed; a run with much to look through is looked through less often."""
+async def report_waiting(driver: Driver, on_waiting: Callable[[Progress], None]) -> None:
+    """Report soon after what the run waits for has changed; less often for a run with many obligations."""
     reported: tuple[int, int] | None = None
     loop = asyncio.get_running_loop()
     pause = _IDLE_SECONDS
@@ -105,6 +110,6 @@ async def report_waiting(driver: Driver, on_waiting: Callable[[Sequence[Obligati
         now = (id(machine), machine.last_seq)
         if now != reported and machine.root is not None:
             began = loop.time()
-            on_waiting(machine.obligations())
+            on_waiting(machine.progress())
             pause = max(_IDLE_SECONDS, 20 * (loop.time() - began))
             reported = now

@@ -1,18 +1,20 @@
-"""Creating a run: what it needs is checked, the store decides whether the id is free, then its directory is written."""
+"""Creates a run: its needs are checked, the store decides whether the id is free, then its directory is
+written.
+"""
 
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
-from uuid import uuid4
+from typing import Any
 
 import msgspec
 
 from podium.engines.parts import LocalParts
-from podium.errors import InvalidId, PodiumError, RunNotFound, RunRequestConflict
+from podium.engines.run_ids import check_run_id, generated_ids
+from podium.errors import PodiumError, RunNotFound, RunRequestConflict
 from podium.log.events import EventType, EventWrite, RunIdentity
-from podium.log.ids import RunId, check_id
+from podium.log.ids import RunId
 from podium.log.payloads import RunQueued
 from podium.log.runs import NewRun, Run
 from podium.plan.canonical import canonical_sha256
@@ -26,15 +28,13 @@ from podium.runtime.rundir import write_atomically, write_private
 from podium.runtime.spilling import NewValues, is_value, spill
 from podium.runtime.writing import new_event
 
-_STORE_FILE: Final = "podium.db"
-
 
 class RunExists(PodiumError):
     code = "RUN_EXISTS"
 
 
 class NotForPool(PodiumError):
-    """A request that hosts of a pool cannot carry out."""
+    """A request that the workers of a pool cannot execute."""
 
     code = "NOT_FOR_POOL"
 
@@ -42,7 +42,17 @@ class NotForPool(PodiumError):
 async def create_run(
     parts: LocalParts, request: RunRequest, notify: Callable[[Notice], None] | None = None
 ) -> RunId:
-    run_id = RunId(request.run_id or str(uuid4()))
+    if request.run_id is not None:
+        return await _create(parts, request, RunId(request.run_id), notify)
+    for run_id in generated_ids(request.plan.metadata.plan_id):
+        with contextlib.suppress(RunExists):
+            return await _create(parts, request, run_id, notify)
+    raise AssertionError("ids of 128 random bits are taken")
+
+
+async def _create(
+    parts: LocalParts, request: RunRequest, run_id: RunId, notify: Callable[[Notice], None] | None
+) -> RunId:
     await _check_id(parts, run_id)
     await _check_needs(parts, request, run_id)
     encoded = request.plan_content or plan_bytes(request.plan)
@@ -70,18 +80,14 @@ async def create_run(
 
 
 async def _check_id(parts: LocalParts, run_id: RunId) -> None:
-    """Before anything is checked or made; creating the run in the store decides it for good."""
-    check_id("run_id", run_id)
-    if run_id.startswith(_STORE_FILE):
-        # The files of the store are beside the directories of runs.
-        raise InvalidId(
-            f"{run_id!r} is not a possible run id: names that start with {_STORE_FILE!r} are the store's"
-        )
+    """An early check, before anything is created; creating the run in the store is decisive."""
+    check_run_id(run_id)
     with contextlib.suppress(RunNotFound):
         await parts.store.get_run(run_id)
         raise exists(run_id)
     directory = parts.directory(run_id)
-    # An empty directory is not a run: the process that made it may have been killed before there was one.
+    # An empty directory is not a run: the process that created it may have been killed before the run
+    # existed.
     if directory.state.exists() or (directory.logs / "events.jsonl").exists():
         raise RunExists(
             f"{directory.path} has a run {run_id!r} that this store does not have; name its store with --store, "
@@ -91,6 +97,7 @@ async def _check_id(parts: LocalParts, run_id: RunId) -> None:
 
 async def _check_needs(parts: LocalParts, request: RunRequest, run_id: RunId) -> None:
     plan = request.plan
+    parts = parts.for_inputs(plan, request.inputs)
     await parts.fetch_secrets(plan)
     await parts.reach_bucket()
     parts.check(plan, request.workspace).require()
@@ -136,7 +143,7 @@ def new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256: 
 
 
 def _needs_approval(request: RunRequest) -> bool:
-    """Decided once, here: what rules say later changes nothing about a run that exists."""
+    """Decided once, here: later changes of rules do not affect an existing run."""
     is_asked = request.needs_approval or request.plan.approval == "required"
     return is_asked and request.plan_approved_by is None
 
@@ -150,7 +157,7 @@ def _concurrency_key(parts: LocalParts, request: RunRequest) -> str | None:
 
 
 def _concurrency_limit(request: RunRequest) -> int | None:
-    """Hosts read it from the run; a process that drives its own run, from the plan."""
+    """Workers of pools read it from the run; a process that drives its own run, from the plan."""
     if request.pool is None or request.concurrency_limit is not None:
         return request.concurrency_limit
     return request.plan.concurrency.limit if request.plan.concurrency is not None else None
@@ -177,14 +184,16 @@ def asked_for(request: RunRequest) -> dict[str, Any]:
 
 
 async def _check_ours(parts: LocalParts, created: CreatedRun, queued: EventWrite) -> None:
-    """A run that was there already may be ours: the answer to the first try may have been lost."""
+    """A run that already existed may be ours: the answer to the first attempt may have been lost."""
     run_id = created.run.identity.run_id
     if created.duplicate and (await parts.store.read(run_id, limit=1))[0].event_id != queued.event_id:
         raise exists(run_id)
 
 
 async def _write_directory(parts: LocalParts, run: Run, contents: Mapping[str, bytes]) -> None:
-    """Only now: the process that created the run owns its directory. If this is cut short, resume does it."""
+    """Only now, because the process that created the run owns its directory. If this is interrupted, resume
+    repeats it.
+    """
     run_id = run.identity.run_id
     directory = parts.directory(run_id)
     directory.make()

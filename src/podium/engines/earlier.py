@@ -1,4 +1,4 @@
-"""What a run takes over from an earlier one: everything before a step (rerun), or what has not changed since."""
+"""What a run reuses from an earlier one: everything before a step (rerun), or what has not changed since."""
 
 import contextlib
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from podium.runtime.world import Tasks, World
 
 
 class EarlierRun:
-    """Of one run: what it was asked to take over."""
+    """The earlier run from which one run was asked to reuse results."""
 
     def __init__(self, parts: LocalParts, run: Run, plan: Plan, asked: RunQueued) -> None:
         self._parts = parts
@@ -43,7 +43,7 @@ class EarlierRun:
         self._is_rerun = bool(self._original and self._step)
 
     async def start(self, started: dict[str, Any], lease: Lease, world: World) -> bool:
-        """Start a rerun with what its original has recorded before the step; all of it at once, or nothing."""
+        """Start a rerun with what its original has recorded before the step; atomically."""
         if not self._is_rerun:
             return False
         from podium.runtime.takeover import Original, Takeovers
@@ -51,7 +51,14 @@ class EarlierRun:
         plan_sha256 = (await self._store.get_run(self._original)).plan_sha256
         run, run_id = self._run, self._run.identity.run_id
         await self._take_values_over(run_id)
-        takeovers = Takeovers(self._store, self._plan, run.plan_sha256, run.identity, world.payloads)
+        takeovers = Takeovers(
+            self._store,
+            self._plan,
+            run.plan_sha256,
+            run.identity,
+            world.payloads,
+            self._parts.artifact_ages,
+        )
         earlier = Original(self._original, plan_sha256, self._step)
         takeover = await takeovers.of(earlier, started, self._parts.now())
         await self._take_artifacts_over(write.payload for write in takeover.writes)
@@ -61,7 +68,7 @@ class EarlierRun:
         return True
 
     async def _take_values_over(self, run_id: RunId) -> None:
-        """Events that are taken over refer to large values of the earlier run: this one has them, too."""
+        """Copied events refer to large values of the earlier run: copy those, too."""
         names = [kept.name for kept in await self._store.list_kept(self._original)]
         contents = {name: await self._store.kept(self._original, name) for name in names if is_value(name)}
         directory = self._parts.directory(self._original)
@@ -74,7 +81,9 @@ class EarlierRun:
                 await self._parts.values(run_id)().put(content, kind="payload")
 
     async def _take_artifacts_over(self, payloads: Iterable[bytes]) -> None:
-        """They also refer to what the earlier run has in the bucket, which goes when that run is pruned."""
+        """They also refer to objects of the earlier run in the bucket, which are removed when that run is
+        pruned.
+        """
         own = self._parts.bucket_of(self._run.identity.run_id)
         earlier = self._parts.bucket_of(self._original)
         if own is not None and earlier is not None:
@@ -82,7 +91,9 @@ class EarlierRun:
                 await own.take_over(ref, earlier)
 
     async def with_results(self, tasks: Tasks) -> Tasks:
-        """The tasks of a rerun: some have ended in the earlier run. If that was pruned, they are carried out."""
+        """The tasks of a rerun, of which some ended in the earlier run. If that was pruned, they are
+        executed.
+        """
         if not self._is_rerun:
             return tasks
         try:
@@ -102,7 +113,7 @@ class EarlierRun:
         return Reuse(host, self._parts.runs, cached, await self._unchanged(), values, self._parts.bucket_of)
 
     async def _unchanged(self) -> Before | None:
-        """What has been pruned meanwhile is not known any more: everything is carried out."""
+        """None if the earlier run has been pruned: then everything is executed."""
         if not self._only_changed:
             return None
         with contextlib.suppress(PodiumError):

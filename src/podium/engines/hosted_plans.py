@@ -1,6 +1,6 @@
-"""What runs of one plan share on a host: the plan itself, and the surroundings of their tasks.
+"""What runs of the same plan share on a host: the plan itself, and the surroundings of their tasks.
 
-Plans are kept in the store under their hash; each is read and checked once. A run needs a directory only if one of its
+Plans are stored under their hash; each is read and checked once. A run needs a directory only if one of its
 steps may write files.
 """
 
@@ -28,13 +28,14 @@ class HostedPlan(msgspec.Struct):
     plan: Plan
     sha256: str
     needs_directory: bool
-    # Without the directory of a run; None if it has to be made for each, because a secret may change.
+    # Does not include a run's directory; None if it has to be created for each run, because a secret may
+    # change.
     host: TaskHost | None = None
     checked_at: float = 0.0
 
 
 class HostedPlans:
-    """Raises `PlanMissing` and what a check of a plan's needs does."""
+    """Raises `PlanMissing`, and what the check of a plan's needs raises."""
 
     def __init__(self, parts: LocalParts) -> None:
         self._parts = parts
@@ -48,7 +49,7 @@ class HostedPlans:
 
     async def _load(self, run: Run) -> HostedPlan:
         if run.head > 1:
-            # It may have been replaced by another.
+            # It may have been replaced by another one.
             directory = self._parts.directory(run.identity.run_id)
             plan, digest = await load_hashed_plan(self._parts.store, directory, run)
         else:
@@ -66,7 +67,7 @@ class HostedPlans:
         return self._plans[digest]
 
     async def require_needs(self, hosted: HostedPlan, workspace: Path) -> None:
-        """What the plan needs is here: nodes, secrets, providers."""
+        """Check that everything the plan needs is here: nodes, secrets, providers."""
         now = time.monotonic()
         if hosted.checked_at and now - hosted.checked_at < _CHECKED_SECONDS:
             return
@@ -93,5 +94,5 @@ class HostedPlans:
 
 
 def writes_files(plan: Plan) -> bool:
-    """Whether a run of the plan may leave files: commands, scripts, agents, responses that are kept."""
+    """Whether a run of the plan may produce files: commands, scripts, agents, stored responses."""
     return any(isinstance(step.body, _WRITES_FILES) for step in steps_of(plan.workflow))

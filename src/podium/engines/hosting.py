@@ -1,7 +1,7 @@
-"""What a run needs on a host before its tasks can be carried out: directory, secrets, workspace, providers.
+"""What a run needs on a host before its tasks can be executed: directory, secrets, workspace, providers.
 
-A driver and a worker prepare a run in the same way. A driver is alone with its run; beside a worker others may be at
-work on other attempts of it, also on this host.
+A driver and a worker prepare a run in the same way. A driver has its run for itself; with workers, others may
+execute other attempts of the run, even on the same host.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,6 +23,7 @@ from podium.log.times import Timestamp
 from podium.log.transitions import NOT_STARTED
 from podium.machine import RULES_VERSION
 from podium.plan.plan import Plan
+from podium.plan.secret_inputs import secret_inputs
 from podium.ports.store import Store
 from podium.runtime.plan_file import load_hashed_plan
 from podium.runtime.rundir import RunDirectory
@@ -37,29 +38,34 @@ if TYPE_CHECKING:
 
 
 class OtherRules(PodiumError):
-    """Started by a version that decides differently: its log cannot be continued."""
+    """Started by a version with other rules: its log cannot be continued."""
 
     code = "OTHER_RULES"
+
+    def __init__(self, message: str, *, is_newer: bool) -> None:
+        """`is_newer`: a newer Podium started it."""
+        super().__init__(message)
+        self.is_newer = is_newer
 
 
 class PreparedRun(msgspec.Struct, frozen=True):
     plan: Plan
     directory: RunDirectory
-    # What the run was asked for with.
+    # The request that created the run.
     asked: RunQueued
-    # Also of a run that was reopened: it may have ended before its start.
+    # May be False for a run that was reopened: it may have ended before its start.
     has_started: bool
-    # What `${run.X}` means.
+    # The values of `${run.X}`.
     facts: dict[str, Any]
     host: TaskHost
     earlier: EarlierRun
     tasks: RunTasks
-    # Of a run that needs an approval: the SHA-256 of the plan, compared with the approval.
+    # Only for a run that needs an approval: the SHA-256 of the plan, to be compared with the approval.
     approved_sha256: str | None = None
 
 
 async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) -> PreparedRun:
-    """`check`: that what the run needs is here. `alone`: no other process is at work on the run."""
+    """`check`: check that what the run needs is here. `alone`: no other process works on the run."""
     run_id, directory = run.identity.run_id, parts.directory(run.identity.run_id)
     plan, plan_sha256 = await load_hashed_plan(parts.store, directory, run)
     if run.needs_approval:
@@ -70,12 +76,13 @@ async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) 
         from podium.runtime.restoring import keep_or_restore
 
         await keep_or_restore(parts.store, directory, run, parts.artifacts, parts.bucket_of(run_id))
+    asked, started = await load_first_facts(parts, run)
+    parts = parts.for_inputs(plan, asked.inputs)
     await parts.fetch_secrets(plan)
     await parts.reach_bucket()
     workspace = _workspace(parts, run, plan, directory, check=check)
     if alone and run.head > 1:
-        directory.remove_leftovers()  # of a process that drove it before us
-    asked, started = await _first_facts(parts, run)
+        directory.remove_leftovers()  # left by an earlier driver
     facts = run_facts(run, plan, directory, workspace, started_at(started) or parts.now())
     host = for_run(parts.host(plan, run_id, workspace), run)
     earlier = EarlierRun(parts, run, plan, asked)
@@ -87,7 +94,7 @@ async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) 
 
 
 def for_run(host: TaskHost, run: Run) -> TaskHost:
-    """Whose topics its nodes publish to."""
+    """Adds whose topics its nodes publish to."""
     identity = run.identity
     if (host.environment_id, host.project_id) == (identity.environment_id, identity.project_id):
         return host
@@ -97,8 +104,8 @@ def for_run(host: TaskHost, run: Run) -> TaskHost:
 
 
 def prepare_for_worker(parts: LocalParts) -> "PrepareRun":
-    """How the runs of a worker are prepared."""
-    # Not loaded by a process that drives its runs itself.
+    """A function that prepares the runs of a worker."""
+    # Not imported by a process that drives its runs itself.
     from podium.runtime.hosted_runs import HostedRun
 
     async def prepare(run_id: RunId) -> HostedRun:
@@ -116,22 +123,22 @@ def _workspace(parts: LocalParts, run: Run, plan: Plan, directory: RunDirectory,
     workspace = workspace_of(directory, run)
     if check:
         check_workspace(run, workspace)
-    if check and run.head > 1:
+    if check and (run.head > 1 or secret_inputs(plan.workflow)):
         parts.check(plan, workspace).require()
     processes.become_subreaper()
     return workspace
 
 
 async def has_started(store: Store, run: Run) -> bool:
-    """Not if it was reopened after an end before its start."""
+    """False if it was reopened after an end before its start."""
     key = key_v1(run.identity.run_id, RUN_SLOT, 1, EventType.RUN_STARTED, run.identity.plan_version)
     return run.status not in NOT_STARTED and bool(await store.find(run.identity.run_id, [key]))
 
 
-async def _first_facts(parts: LocalParts, run: Run) -> tuple[RunQueued, RunStarted | None]:
-    """What the run was asked for with, and its start, if it has started: that stays what it was."""
+async def load_first_facts(parts: LocalParts, run: Run) -> tuple[RunQueued, RunStarted | None]:
+    """The request that created the run, and its start, if it has started: that never changes."""
     run_id = run.identity.run_id
-    # By their keys: before its start a run may be sent any number of signals.
+    # By key, because a run may receive any number of signals before its start.
     keys = [
         key_v1(run_id, RUN_SLOT, 1, one, run.identity.plan_version)
         for one in (EventType.RUN_QUEUED, EventType.RUN_STARTED)
@@ -153,7 +160,8 @@ async def first_facts(
                 raise OtherRules(
                     f"run {run_id!r} was started under rules {started.rules_version}, and this version of Podium "
                     f"has rules {RULES_VERSION}; finish it with the version that started it, or "
-                    f"`podium rerun {run_id}`"
+                    f"`podium rerun {run_id}`",
+                    is_newer=started.rules_version > RULES_VERSION,
                 )
     return asked, started
 

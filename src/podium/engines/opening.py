@@ -1,7 +1,8 @@
-"""Opening a run for an execution on another engine: whose it is, what it has come to, and what it starts with.
+"""Opens a run for an execution on another engine: its ownership, its state, and its start facts.
 
-A run that cannot start here (its plan is not the one it was created with, or something that it needs is missing) fails
-with the reason in its log. Otherwise its execution would fail and the run would stay pending for ever.
+A run that cannot start here (its plan is not the one it was created with, or something that it needs is
+missing) fails with the reason in its log. Otherwise its execution would fail and the run would stay pending
+forever.
 """
 
 from collections.abc import Awaitable, Callable
@@ -51,7 +52,7 @@ class NotItsExecution(PodiumError):
 
 
 def require_provider(run: Run, provider: str) -> None:
-    """Raises `NotItsExecution` of a run of another engine."""
+    """Raises `NotItsExecution` for a run of another engine."""
     if run.provider != provider:
         raise NotItsExecution(
             f"run {run.identity.run_id!r} is a run of the {run.provider} engine; {provider.title()} does not carry it"
@@ -59,21 +60,21 @@ def require_provider(run: Run, provider: str) -> None:
 
 
 class Claimant(msgspec.Struct, frozen=True):
-    """Who is to hold the run's lease, and for how long; None: until the run has ended."""
+    """The future owner of the run's lease, and for how long; None: until the run has ended."""
 
     owner: str
     ttl: timedelta | None = None
-    # The lease may be taken from this owner.
+    # The lease may be taken over from this owner.
     takes_over: str | None = None
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A run as an execution finds it."""
+    """A run as its execution receives it."""
 
     lease: Lease
     plan: Plan
     machine: Machine
-    # Of a run that has not started: what RunStarted says.
+    # Only for a run that has not started: the payload of RunStarted.
     start: dict[str, Any] | None = None
 
 
@@ -85,7 +86,7 @@ class NotOpened(Enum):
 
 
 class Opening:
-    """`plan_of`: where plans come from, and are verified again: the store, or where they were published."""
+    """`plan_of`: the source of plans, which are verified again: the store, or where they were published."""
 
     def __init__(self, parts: LocalParts, plan_of: PlanOf, provider: str) -> None:
         self._parts = parts
@@ -118,7 +119,7 @@ class Opening:
             try:
                 report = check_capabilities(plan, self._provider)
                 prepared = await prepare_run(self._parts, run, check=True, alone=False)
-                # This worker may lack what the client that created the run has.
+                # This worker may lack something that the client had when it created the run.
                 self._parts.check(plan, prepared.host.workspace).require()
             except StoreUnavailable:
                 raise
@@ -139,9 +140,11 @@ class Opening:
         return await self._fail(run, claimant, error)
 
     async def _drop_wake_ups(self, run: Run) -> None:
-        """Of the signals that were sent before it starts: this execution has seen them, and needs no other nudge.
+        """Delete the wake-ups of signals that were sent before the start: this execution has seen them, and
+        needs no further nudge.
 
-        Only up to the run as it was read: a later approval is not seen yet, and its nudge must not be lost.
+        Only up to the run as it was read: a later approval has not been seen yet, and its nudge must not be
+        lost.
         """
         run_id = run.identity.run_id
         keys = [
@@ -173,7 +176,7 @@ class Opening:
                 ttl=parts.lease,
                 notify=None,
             )
-            # Cancelled while it waited, it needs no slot to end.
+            # If it was cancelled while it waited, it needs no slot to end.
             lease = await waiter.wait(claim, lambda: False) or await self._take(run_id, claimant)
         if lease is None:
             held = await self._store.held_lease(run_id)
@@ -187,7 +190,7 @@ class Opening:
     async def _start(
         self, prepared: PreparedRun, lease: Lease, engine: EngineRunRef | None
     ) -> dict[str, Any] | None:
-        """What RunStarted says; None if a rerun has recorded it, with what it takes over."""
+        """The payload of RunStarted; None if a rerun has recorded it, with the events that it copies."""
         parts, run_id = self._parts, lease.run_id
         start = start_facts(
             prepared.plan,
@@ -203,21 +206,21 @@ class Opening:
         return None if await prepared.earlier.start(start, lease, world) else start
 
     async def _record(self, run: Run, lease: Lease, report: ValidationReport) -> None:
-        """What this engine has for the plan, before anything of the run starts."""
+        """Record this engine's support for the plan, before anything of the run starts."""
         payload = encode_payload(msgspec.to_builtins(report))
         write = new_event(run.identity, EventType.RUN_VALIDATION_REPORT, self._parts.now(), payload)
         await self._store.append(lease.run_id, [write], fence=lease.fence)
 
     async def _fail(self, run: Run, claimant: Claimant, error: PodiumError) -> NotOpened:
         if run.status not in _NOT_STARTED:
-            raise error  # it continues as soon as what is missing is there
+            raise error  # it continues as soon as what is missing is available
         payload = failure_payload(1, error.code, str(error), reason="not started")
         return await self._end(run, claimant, EventType.RUN_FAILED, payload)
 
     async def _end(
         self, run: Run, claimant: Claimant, event_type: EventType, payload: dict[str, Any]
     ) -> NotOpened:
-        """Of a run that has not started: it does not stay open."""
+        """End a run that has not started, so that it does not stay open."""
         run_id = run.identity.run_id
         lease = await self._take(run_id, claimant)
         if lease is None:

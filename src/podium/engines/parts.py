@@ -1,4 +1,6 @@
-"""What this process gives to the runs that it drives: store, clock, secrets, providers, and where their files are."""
+"""What this process provides to the runs that it drives: store, clock, secrets, providers, and the location
+of their files.
+"""
 
 import asyncio
 import os
@@ -16,12 +18,14 @@ from podium.log.runs import Run
 from podium.log.times import Timestamp, timestamp
 from podium.plan.loading import located_steps, steps_of
 from podium.plan.plan import PLAIN_WORK, Agent, Call, Plan
+from podium.plan.secret_inputs import secret_inputs
 from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Notice, Observer
 from podium.ports.secrets import SecretLookup
 from podium.ports.store import Store
 from podium.ports.telemetry import SILENT, Telemetry
+from podium.runtime.expiring import ArtifactAges
 from podium.runtime.outages import Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs, known_secrets
 from podium.runtime.run_artifacts import RunArtifacts
@@ -45,30 +49,51 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     runs: Path
-    # Where secrets come from.
+    # The source of secrets.
     secrets: Mapping[str, str]
+    # By tenant: the source of the secrets of its runs, if it is not the same for all.
+    secrets_of: Callable[[str], Mapping[str, str]] | None = None
     # Python functions that steps name.
     inline: dict[str, Callable[..., Any]]
     lease: timedelta
     lock_wait: timedelta
-    # How long a store that is away is waited for.
+    # How long to wait for an unavailable store.
     outage: timedelta
-    # Where a run's large values are kept, below its directory; made when there is one.
+    # Where a run's large values are stored, below its directory; created with the first one.
     artifacts: Callable[[Path], ArtifactStore] | None
-    # Where what steps leave is copied to, if one is configured.
+    # Where the output of steps is copied to, if configured.
     bucket: ArtifactBucket | None = None
-    # By run: its part of the bucket. One and the same for all who ask within this process.
+    # By run: its part of the bucket, shared by all callers within this process.
     bucket_of: Callable[[str], RunArtifacts | None] = _no_bucket
-    # Who answers agent steps; asked for by the first plan that has one.
+    # When files of steps expire, by kind.
+    artifact_ages: ArtifactAges = {}
+    # The providers for agent steps; created by the first plan that has one.
     providers: "Callable[[], Providers] | None"
-    # Where answers of agents are kept, or come from.
+    # Records answers of agents, or replays them.
     recordings: "Recordings | None"
-    # The nodes of this process; asked for by the first plan that has one.
+    # The nodes of this process; created by the first plan that has one.
     nodes: "Callable[[], NodeRuntime] | None" = None
-    # What this process shows of its work.
+    # Spans and metrics of this process.
     telemetry: Telemetry = SILENT
-    # The variables of its own environment that it shows to workflows besides the usual ones; None: all.
+    # The variables of its own environment that workflows may see besides the usual ones; None: all.
     shown_variables: frozenset[str] | None = None
+    # Observers of every run of this process.
+    observers: tuple[Observer, ...] = ()
+
+    def for_tenant(self, tenant_id: str) -> "LocalParts":
+        """With the secrets that the tenant's runs may have."""
+        if self.secrets_of is None:
+            return self
+        return msgspec.structs.replace(self, secrets=self.secrets_of(tenant_id), secrets_of=None)
+
+    def for_inputs(self, plan: Plan, inputs: Mapping[str, Any]) -> "LocalParts":
+        """With the secrets that a run was given as inputs."""
+        declared = secret_inputs(plan.workflow)
+        if not declared:
+            return self
+        from podium.runtime.secret_inputs import with_secret_inputs
+
+        return msgspec.structs.replace(self, secrets=with_secret_inputs(self.secrets, declared, inputs))
 
     def now(self) -> Timestamp:
         return timestamp(self.clock.now())
@@ -77,7 +102,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         return RunDirectory(self.runs, run_id)
 
     def values(self, run_id: str) -> Callable[[], RunValues]:
-        """Values too large for an event; the folder of their copies is made for the first of them."""
+        """Values too large for an event; the folder of their copies is created with the first one."""
         return values_of(self.store, run_id, self.directory(run_id), self.artifacts, self.bucket_of(run_id))
 
     def outages(self, run_id: RunId, notify: Callable[[Notice], None] | None = None) -> Outages:
@@ -89,7 +114,9 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         call: Callable[[], Awaitable[_T]],
         notify: Callable[[Notice], None] | None = None,
     ) -> _T:
-        """As patient as a driver: a process that is stopped while it writes must not keep others from starting."""
+        """As patient as a driver: a process that is stopped while it writes must not keep others from
+        starting.
+        """
         try:
             return await call()
         except StoreUnavailable as error:
@@ -98,7 +125,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     # --- what tasks need --------------------------------------------------------------------------
 
     def environment_of(self, plan: Plan) -> dict[str, str]:
-        """What a workflow may read of the environment."""
+        """The part of the environment that a workflow may read."""
         found = shown(os.environ, self.shown_variables)
         return {name: found[name] for name in plan.workflow.env_allow if name in found}
 
@@ -124,20 +151,22 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         return host
 
     def observers_of(self, run: Run) -> list[Observer]:
-        """Those that every run of this process has."""
+        """The observers of every run of this process."""
         if not self.telemetry.is_on:
-            return []
+            return [*self.observers]
         from podium.runtime.run_telemetry import RunTelemetry
 
-        return [RunTelemetry(self.telemetry, run)]
+        return [*self.observers, RunTelemetry(self.telemetry, run)]
 
     async def fetch_secrets(self, plan: Plan) -> None:
-        """Beside the event loop: a source may take long to answer, and other runs of this process continue."""
+        """Runs outside of the event loop: a source may take long to answer, and other runs of this process
+        continue.
+        """
         if isinstance(self.secrets, SecretLookup) and (names := _secret_names(plan)):
             await asyncio.to_thread(self.secrets.prefetch, names)
 
     async def reach_bucket(self) -> None:
-        """The same for the bucket: `check` finds the answer."""
+        """The same for the bucket: `check` uses the cached result."""
         if self.bucket is not None:
             await asyncio.to_thread(self.bucket.problem)
 
@@ -147,7 +176,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         return self.providers()
 
     def _known_providers(self, plan: Plan) -> "Iterable[Provider]":
-        """Those of the plan's agent steps that are not described in a workflow itself."""
+        """The providers of the plan's agent steps that are not described in a workflow itself."""
         providers = self.providers_for(plan)
         if providers is None:
             return ()
@@ -159,7 +188,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         return [providers.find(name) for name in names]
 
     def check(self, plan: Plan, workspace: Path) -> Readiness:
-        """What is missing for a run of the plan in this process; nothing is executed for it."""
+        """What is missing for a run of the plan in this process; nothing is executed for the check."""
         replays = self.recordings is not None and self.recordings.asks_no_one
         functions = frozenset(self.inline)
         around = Surroundings(

@@ -1,6 +1,6 @@
-"""Creating runs of a pool: in the store alone, without a directory, and many of one plan.
+"""Creates runs of a pool: only in the store, without a directory, and many of the same plan.
 
-What follows from a plan (its bytes, its hash, whether it can run here) is found out once.
+What follows from a plan (its bytes, its hash, whether it can run here) is determined once.
 """
 
 import time
@@ -14,8 +14,9 @@ import msgspec
 
 from podium.engines.creation import NotForPool, asked_for, new_run, on_conflict
 from podium.engines.parts import LocalParts
+from podium.engines.run_ids import check_run_id
 from podium.log.events import EventType
-from podium.log.ids import RunId, check_id
+from podium.log.ids import RunId
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunRequest
@@ -27,12 +28,12 @@ from podium.runtime.spilling import NewValues, spill
 from podium.runtime.writing import new_event
 
 _MAX_PLANS: Final = 32
-# How long it is relied on that what a plan needs is here.
+# How long a check of what a plan needs remains valid.
 _CHECKED_SECONDS: Final = 30.0
 
 
 class _KnownPlan(msgspec.Struct):
-    # Kept, so that no other plan gets its id.
+    # Kept alive, so that no other plan gets its id.
     plan: Plan
     encoded: bytes
     sha256: str
@@ -40,7 +41,7 @@ class _KnownPlan(msgspec.Struct):
 
 
 class PoolCreation:
-    """Creates runs for the hosts of pools."""
+    """Creates runs for the workers of pools."""
 
     def __init__(self, parts: LocalParts) -> None:
         self._parts = parts
@@ -49,22 +50,23 @@ class PoolCreation:
     async def create(self, request: RunRequest, notify: Callable[[Notice], None] | None = None) -> CreatedRun:
         """Durable when it returns; `duplicate` if the request was made before.
 
-        Raises `RunRequestConflict` if it was made with another plan or other inputs, `NotForPool`, `RunRefused` if a
-        limit is reached and the request is to be rejected then, and `ConcurrencyLimit` with `on_conflict: reject`.
+        Raises `RunRequestConflict` if it was made with another plan or other inputs, `NotForPool`,
+        `RunRefused` if a limit is reached and the request is to be rejected then, and `ConcurrencyLimit` with
+        `on_conflict: reject`.
         """
         run = await self.prepare(request)
         create = partial(self._parts.store.create_run, run.new, run.writes, run.contents, audit=run.audit)
         created = await self._parts.patiently(run.new.identity.run_id, create, notify)
         if on_conflict(request) == "cancel":
-            # Also for a request that was repeated: the first one may have been cut short here.
+            # Also for a repeated request: the first one may have been interrupted here.
             await cancel_older(self._parts.store, self._parts.clock, created.run)
         return created
 
     async def prepare(self, request: RunRequest) -> PreparedRun:
-        """What creates the run, and nothing is created: for those that store more together with it."""
+        """Prepare the run without creating it: for callers that store more together with it."""
         _check_request(request)
         run_id = RunId(request.run_id or str(uuid4()))
-        check_id("run_id", run_id)
+        check_run_id(run_id)
         known = self._plan(request)
         await self._check_needs(known, request)
         new = new_run(self._parts, request, run_id, known.sha256)

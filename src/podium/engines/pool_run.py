@@ -1,8 +1,11 @@
-"""One run on a host: prepared without a directory if its steps write no files, driven, and parked while it waits."""
+"""One run on a host: prepared without a directory if its steps write no files, driven, and parked while it
+waits.
+"""
 
 import contextlib
 import math
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +13,7 @@ import msgspec
 
 from podium.engines.control import Left
 from podium.engines.hosted_plans import HostedPlan, HostedPlans
-from podium.engines.hosting import first_facts, prepare_run, started_at
+from podium.engines.hosting import OtherRules, first_facts, prepare_run, started_at
 from podium.engines.parts import LocalParts
 from podium.engines.start import run_facts, start_facts
 from podium.errors import PodiumError, StaleFence, StoreUnavailable
@@ -20,15 +23,18 @@ from podium.log.keys import RUN_SLOT, key_v1
 from podium.log.leases import Lease
 from podium.log.notes import RunNotes
 from podium.log.payloads import fields_of
-from podium.log.times import moment
+from podium.log.times import Timestamp, moment, timestamp
 from podium.log.transitions import RunStatus
 from podium.machine.answers import failure_payload
+from podium.machine.commands import SetTimer
+from podium.plan.loading import PlanVersionUnknown
 from podium.ports.store import Claimed
 from podium.runtime import checkpoints
 from podium.runtime.checkpoints import CheckpointWriter
-from podium.runtime.drive import NEVER_DUE, Driver
+from podium.runtime.drive import Driver
 from podium.runtime.inbox import PendingEvent
 from podium.runtime.lease_keeper import LeaseKeeper
+from podium.runtime.log_shipping import LogShipper
 from podium.runtime.plan_approval import rejected_end, require_approved_plan, stop_signal
 from podium.runtime.reading import READ_BATCH
 from podium.runtime.run_views import RunViews
@@ -39,14 +45,17 @@ from podium.runtime.world import World
 from podium.runtime.writing import new_event
 from podium.text import typed_reason
 
+STOPPED: Final = "the host was stopped"
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
-# A run that waits longer than this leaves its slot.
+# A run that has to wait longer than this leaves its slot.
 _SHORT_WAIT_SECONDS: Final = 2.0
+# How long hosts leave a run alone that needs a newer Podium than the one that has claimed it.
+_NEWER_PAUSE: Final = timedelta(seconds=5)
 
 
 class _Prepared(msgspec.Struct):
     tasks: RunTasks
-    # Of a run that has not started: what RunStarted says.
+    # Only for a run that has not started: the payload of RunStarted.
     start: dict[str, Any] | None = None
     views: Callable[[Driver], RunViews] | None = None
 
@@ -64,6 +73,7 @@ class PoolRun:
         self._run = claimed.run
         self._may_start = claimed.may_start
         self.run_id: RunId = claimed.run.identity.run_id
+        self.tenant_id = claimed.run.identity.tenant_id
         self._directory = parts.directory(self.run_id)
         self._values = values_of(
             parts.store, self.run_id, self._directory, parts.artifacts, parts.bucket_of(self.run_id)
@@ -71,11 +81,13 @@ class PoolRun:
         self.keeper = LeaseKeeper(parts.store, claimed.lease, parts.lease, _ignore)
         self._leased_until = leased_until
         self.driver: Driver | None = None
+        # Copies the logs of its steps to the bucket, if there is one and its steps may write any.
+        self.logs: LogShipper | None = None
         self._lost: Exception | None = None
-        # The newest record at which it was found waiting.
+        # The newest record when it was last found waiting.
         self._idle_at = 0
         self._read_before: list[EventRecord] = []
-        # The store has given its lease up: with the end of the run, or when it was parked.
+        # The store has released its lease: with the end of the run, or when it was parked.
         self._is_free = False
 
     # --- for the loops of the host ----------------------------------------------------------------
@@ -86,7 +98,7 @@ class PoolRun:
         return self.driver.machine.last_seq if self.driver is not None and self.driver.is_driving else None
 
     def revoke(self, reason: Exception) -> None:
-        """The run is another host's: nothing more is written here."""
+        """Another host owns the run: nothing more is written here."""
         self._lost = reason
         if self.driver is not None:
             self.driver.revoke(reason)
@@ -96,8 +108,17 @@ class PoolRun:
         if self.driver is not None:
             self.driver.leave(self._lost)
 
+    def drain(self) -> None:
+        """Let running steps end, start no other, and leave the run then. Called again until it is left."""
+        driver = self.driver
+        # One that only waits is parked instead.
+        if driver is None or (driver.drain() and _awaited_timers(driver) is None):
+            self.leave(STOPPED)
+
     async def renewed(self, lease: Lease | None, until: float) -> None:
-        """None: it was lost, or has lapsed while the store was away; then it is claimed again if it is still free."""
+        """None: it was lost, or has lapsed while the store was unavailable; then it is claimed again if it is
+        still free.
+        """
         driver = self.driver
         if lease is not None:
             self.keeper.lease = lease
@@ -110,7 +131,7 @@ class PoolRun:
             self.revoke(_taken_over(self.run_id))
 
     async def park_if_idle(self) -> bool:
-        """Give the run up while it only waits: for a timer, or for a person. It is seen twice before that."""
+        """Park the run while it only waits for a timer or a person, if two consecutive checks find it idle."""
         driver = self.driver
         if driver is None or not driver.is_driving or driver.running:
             return False
@@ -118,10 +139,12 @@ class PoolRun:
         if self._idle_at != seq:
             self._idle_at = seq
             return False
-        due = driver.wakes_at
-        if due is None or not self._is_long(due):
+        timers = _awaited_timers(driver)
+        if timers is None:
             return False
-        until = due if due != NEVER_DUE else None
+        until = min(timers, default=None)  # None: it waits for a person alone
+        if until is not None and not self._is_long(until):
+            return False
         if not await self._store.park(self.keeper.lease, after=seq, until=until):
             driver.nudge()
             return False
@@ -129,14 +152,14 @@ class PoolRun:
         self.leave("parked")
         return True
 
-    def _is_long(self, due: str) -> bool:
+    def _is_long(self, due: Timestamp) -> bool:
         wait = moment(due) - self._parts.clock.now()
         return wait.total_seconds() > _SHORT_WAIT_SECONDS
 
     # --- driving ----------------------------------------------------------------------------------
 
     async def drive(self) -> str | None:
-        """To its end, which is returned; None if it was left, parked or lost before."""
+        """Drive to its end, whose type is returned; None if it was left, parked or lost before."""
         try:
             if self._lost is not None:
                 raise self._lost
@@ -144,10 +167,15 @@ class PoolRun:
                 return None
             return await self._drive()
         except (Left, StaleFence, StoreUnavailable) as lost:
-            # It was left, it is another's, or it is claimed again when the store is back. The driver holds on to the
-            # reason, and a traceback would hold on to the driver.
+            # It was left, another host owns it, or it is claimed again when the store is back. The driver
+            # keeps a reference to the reason, and a traceback would keep the driver alive.
             lost.with_traceback(None)
             return None
+        except (OtherRules, PlanVersionUnknown) as error:
+            if not error.is_newer:
+                return await self._fail(error)
+            await self._leave_to_newer_host()
+            raise
         except Exception as error:
             return await self._fail(error)
         finally:
@@ -177,10 +205,11 @@ class PoolRun:
             observers=parts.observers_of(run),
             outages=parts.outages(self.run_id),
             payloads=self._values,
+            artifact_ages=parts.artifact_ages,
             watches_log=False,
         )
         driver = Driver(hosted.plan, run.identity, self.keeper.lease.fence, world)
-        # Also before the first renewal: a host that was frozen since the claim starts nothing.
+        # Also checked before the first renewal: a host that was frozen since the claim starts nothing.
         driver.leased_until(self._leased_until)
         prepared.tasks.lease_holds = driver.is_leased
         views = await self._open_views(hosted, prepared, driver, world)
@@ -203,7 +232,7 @@ class PoolRun:
     async def _prepare(self, hosted: HostedPlan) -> _Prepared:
         parts, run = self._parts, self._run
         if hosted.needs_directory:
-            return await self._prepare_directory(hosted)
+            return await self._prepare_directory()
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
         await self._plans.require_needs(hosted, workspace)
         if run.needs_approval:
@@ -219,11 +248,12 @@ class PoolRun:
             start = start_facts(hosted.plan, asked.inputs, facts, host, approved_sha256=approved)
         return _Prepared(tasks, start)
 
-    async def _prepare_directory(self, hosted: HostedPlan) -> _Prepared:
-        """As the local engine does it: with all that its steps may read and write."""
+    async def _prepare_directory(self) -> _Prepared:
+        """As in the local engine: with everything that its steps may read and write."""
         parts, run = self._parts, self._run
         directory = self._directory
         directory.make()
+        self.logs = self._log_shipper()
         prepared = await prepare_run(parts, run, check=True, alone=True)
         parts.check(prepared.plan, prepared.host.workspace).require()
         start = None
@@ -243,6 +273,14 @@ class PoolRun:
 
         return _Prepared(prepared.tasks, start, views)
 
+    def _log_shipper(self) -> LogShipper | None:
+        artifacts = self._parts.bucket_of(self.run_id)
+        if artifacts is None:
+            return None
+        generation = self.keeper.lease.fence.generation
+        is_new = self._run.status in _NOT_STARTED
+        return LogShipper(self._directory.steps, artifacts.log_segments, generation, is_new=is_new)
+
     async def _open_views(
         self, hosted: HostedPlan, prepared: _Prepared, driver: Driver, world: World
     ) -> RunViews | None:
@@ -261,7 +299,7 @@ class PoolRun:
         return views
 
     async def _continue(self, hosted: HostedPlan, driver: Driver, *, is_new: bool) -> RunNotes:
-        """From its newest checkpoint, if it has one."""
+        """Continue from its newest checkpoint, if it has one."""
         saved = None if is_new else await checkpoints.newest_for(self._store, self.run_id, hosted.plan)
         machine = checkpoints.machine_of(hosted.plan, saved) if saved is not None else None
         if saved is not None and machine is not None:
@@ -284,20 +322,36 @@ class PoolRun:
     # --- what cannot be driven --------------------------------------------------------------------
 
     async def _fail(self, error: Exception) -> str | None:
-        """It would fail again in the same way on every host: it ends, and a person can resume it."""
+        """It would fail in the same way on every host, so it ends, and a person can resume it."""
         code = error.code if isinstance(error, PodiumError) else "INTERNAL_ERROR"
         text = str(error) if isinstance(error, PodiumError) else typed_reason(error)
         reason = "not started" if self._run.status in _NOT_STARTED else "not continued"
         try:
             await self._end(EventType.RUN_FAILED, failure_payload(1, code, text, reason=reason))
         except PodiumError:
-            return None  # lost, or away: the next host finds the same
+            return None  # lost, or the store is unavailable: the next host finds the same error
         return EventType.RUN_FAILED
+
+    async def _leave_to_newer_host(self) -> None:
+        """While servers are upgraded one after the other, a newer host can drive it."""
+        with contextlib.suppress(PodiumError):
+            head = (await self._store.get_run(self.run_id)).head
+            until = timestamp(self._parts.clock.now() + _NEWER_PAUSE)
+            self._is_free = await self._store.park(self.keeper.lease, after=head, until=until)
 
     async def _end(self, event_type: EventType, payload: dict[str, Any]) -> None:
         run = await self._store.get_run(self.run_id)
         write = new_event(run.identity, event_type, self._parts.now(), encode_payload(payload))
         await self._store.append(self.run_id, [write], fence=self.keeper.lease.fence)
+
+
+def _awaited_timers(driver: Driver) -> list[Timestamp] | None:
+    """When the timers of a run are due that only waits, for them or for a person; None if anything else moves."""
+    if not driver.is_idle:
+        return None
+    owed = driver.machine.outstanding()
+    timers = [command.due for command in owed if isinstance(command, SetTimer)]
+    return timers if len(timers) == len(owed) else None  # otherwise a task or a question
 
 
 def _taken_over(run_id: str) -> StaleFence:

@@ -9,7 +9,7 @@ from podium.engines.parts import LocalParts
 from podium.engines.watching import watch_run
 from podium.log.runs import Run
 from podium.log.transitions import NOT_STARTED
-from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded
 from podium.runtime import holders
 from podium.runtime.lock import RunLocked
@@ -25,11 +25,11 @@ async def watch_pool_run(
     *,
     observers: Sequence[Observer],
     on_driving: Callable[[Driving], None] | None,
-    on_waiting: Callable[[Sequence[Obligation]], None] | None,
+    on_waiting: Callable[[Progress], None] | None,
     notify: Callable[[Notice], None] | None,
     no_wait: bool,
 ) -> RunEnded:
-    """To its end; with `no_wait`, only while a host drives it, and not longer than it moves by itself."""
+    """Follow to its end; with `no_wait`, only while a host drives it and it can continue by itself."""
     run_id = run.identity.run_id
     if await reopening.is_completed():
         raise RunEndedAlready(run_id)
@@ -51,7 +51,7 @@ async def watch_pool_run(
 
 
 class _Hosts:
-    """Whether a host drives a run. A free one claims it within a second."""
+    """Whether a host drives a run. A free host claims it within a second."""
 
     def __init__(self, parts: LocalParts, run: Run) -> None:
         self._parts = parts
@@ -71,7 +71,7 @@ class _Hosts:
 
 
 async def _reopen(parts: LocalParts, reopening: Reopening) -> None:
-    """Recorded here; then the run is free, and a host continues it."""
+    """The reopening is recorded here; then the run is free, and a host continues it."""
     store = parts.store
     lease = await store.claim(reopening.run_id, owner=holders.new_owner(), ttl=parts.lease)
     if lease is None:

@@ -1,11 +1,12 @@
-"""The run host: drives many runs of a pool in one process, without a thread, a polling loop or a directory per run.
+"""The run host: drives many runs of a pool in one process, without a thread, a polling loop or a directory
+per run.
 
     claims    up to `slots` runs: queued ones, those of a host that is gone, and parked ones whose time has come
-    leases    of all runs, renewed with one statement; who loses one stops writing
-    signals   one question to the store for all runs, ten times a second
+    leases    of all runs, renewed with one statement; a run whose lease is lost stops writing
+    signals   one query to the store for all runs, ten times a second
 
-A run that only waits is parked: it leaves its slot, and the store hands it out again when it is due or is sent a
-signal. So a host holds only what moves, and nothing of a run stays behind in it.
+A run that only waits is parked: it leaves its slot, and the store returns it again when it is due or receives
+a signal. So a host holds only runs that make progress, and keeps nothing of the others.
 """
 
 import asyncio
@@ -13,43 +14,45 @@ import contextlib
 import ctypes
 import gc
 import logging
-import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
+from podium.engines.delivering import Delivering
+from podium.engines.host_logs import HostLogs
 from podium.engines.hosted_plans import HostedPlans
 from podium.engines.parts import LocalParts
 from podium.engines.pool_creation import PoolCreation
-from podium.engines.pool_run import PoolRun
+from podium.engines.pool_run import STOPPED, PoolRun
 from podium.errors import PodiumError, StaleFence
 from podium.log.ids import RunId, check_id
+from podium.log.runs import Run
 from podium.ports.engine import RunRequest
+from podium.ports.log_fields import add_log_fields
 from podium.ports.store import Claimed, CreatedRun
 from podium.runtime import holders
-from podium.text import without_credentials
+from podium.runtime.unforeseen import describe_without_values
 
 SLOTS: Final = 256
 _LOOK_SECONDS: Final = 0.1
 _RENEW_SECONDS: Final = 10.0
-# A run that ends makes room for another; several that end at about the same time are replaced together.
+# A run that ends frees its slot for another; several that end at about the same time are replaced together.
 _CLAIM_PAUSE: Final = 0.01
 _MAX_CLAIM_PAUSE: Final = 0.5
-# How much of its time a host spends at most with looking for runs while there are none.
+# Maximum share of its time that a host spends looking for runs while there are none.
 _CLAIM_SHARE: Final = 20
-# Without a run for so long, a host is idle. Between two runs that follow each other there is no time to lose.
+# A host without a run for this long is idle. The short pause between two runs does not count.
 _IDLE_SECONDS: Final = 2.0
-# Objects that were made and not freed, before the garbage collector looks at them.
+# Number of allocated objects that triggers a garbage collection.
 _COLLECT_AFTER: Final = 20_000
 _TROUBLE_SECONDS: Final = 1.0
 _LOG: Final = logging.getLogger(__name__)
 
 
 class HostView:
-    """Shows what a host does. The default shows nothing."""
+    """Shows what a host does. The default does nothing."""
 
     def started(self, run_id: RunId) -> None: ...
 
@@ -63,10 +66,10 @@ def _nothing() -> None:
 
 
 class RunHost:
-    """`slots`: how many runs it drives at the same time, at most.
+    """`slots`: how many runs it drives concurrently, at most.
 
-    `pool`: that of the runs that it creates; it also drives those of `other_pools`, in turn. `tenants`: whose runs it
-    drives; None: those of all.
+    `pool`: the pool of the runs that it creates; it also drives those of `other_pools`, in turn. `tenants`:
+    whose runs it drives; None: those of all tenants.
     """
 
     def __init__(
@@ -83,6 +86,8 @@ class RunHost:
         for name in self._pools:
             check_id("pool", name)
         self._tenants = tenants
+        self._delivering = Delivering(parts, tenants)
+        parts = replace(parts, observers=(*parts.observers, self._delivering.observe))
         self._parts = parts
         self._store = parts.store
         self.pool = pool
@@ -90,16 +95,22 @@ class RunHost:
         self.slots = slots
         self._view = view or HostView()
         self.owner = holders.new_owner()
-        self._plans = HostedPlans(parts)
+        # By tenant, what its runs get.
+        self._tenant_parts: dict[str, tuple[LocalParts, HostedPlans]] = {}
         self._creation = PoolCreation(parts)
+        self._logs = HostLogs(
+            lambda error: self._view.trouble(
+                f"logs of steps are on this host only: {describe_without_values(error)}"
+            )
+        )
         self._runs: dict[RunId, PoolRun] = {}
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
-        # There may be something to claim.
+        # Set when there may be something to claim.
         self._claimable = asyncio.Event()
         self._claiming: asyncio.Future[list[Claimed]] | None = None
         self._is_leaving = False
         self._is_troubled = False
-        # When a run ended that its memory was not freed after yet, by the clock of the loop.
+        # When the last run ended since the memory was last freed, by the clock of the loop.
         self._last_end: float | None = None
 
     @property
@@ -112,10 +123,11 @@ class RunHost:
         return self.slots - len(self._tasks)
 
     async def create(self, request: RunRequest) -> CreatedRun:
-        """Make a run of this pool; durable when it returns, and driven by this host or another one of the pool.
+        """Create a run of this pool; durable when it returns, and driven by this host or another one of the
+        pool.
 
-        `duplicate` if the request id is known with the same plan and inputs. Raises `RunRequestConflict` if it is known
-        with others.
+        `duplicate` if the request id is known with the same plan and inputs. Raises `RunRequestConflict` if
+        it is known with others.
         """
         created = await self._creation.create(_in_pool(request, self.pool))
         if not created.duplicate:
@@ -128,17 +140,16 @@ class RunHost:
         *,
         drain: float,
         hurry: asyncio.Event | None = None,
+        starts_steps: bool = True,
         on_ready: Callable[[], None] = _nothing,
     ) -> None:
-        """Until `stop` is set; then runs have `drain` seconds, and the rest is left to other hosts.
+        """Runs until `stop` is set; then runs have `drain` seconds, and the rest is left to other hosts.
 
-        `hurry` ends that time.
+        `hurry` ends that time. `starts_steps`: whether runs go on in that time; otherwise each is left as soon as its
+        running steps have ended.
         """
         self._is_leaving = False
-        loops = [
-            asyncio.create_task(one)
-            for one in (self._claim_runs(), self._renew_leases(), self._follow_logs())
-        ]
+        loops = [asyncio.create_task(one) for one in self._loops()]
         on_ready()
         restore_collection = _collect_less_often()
         stopping = asyncio.create_task(stop.wait())
@@ -147,32 +158,47 @@ class RunHost:
             for ended in done - {stopping}:
                 ended.result()  # a defect: no loop ends by itself
             loops[0].cancel()
-            await self._drain(drain, hurry)
+            await self._give_back_claims()
+            await self._drain(drain, hurry, starts_steps=starts_steps)
         finally:
             for task in (stopping, *loops):
                 task.cancel()
             await asyncio.gather(stopping, *loops, return_exceptions=True)
             await self._leave_all()
+            with contextlib.suppress(PodiumError):
+                await self._delivering.finish()
             restore_collection()
 
-    async def _drain(self, seconds: float, hurry: asyncio.Event | None) -> None:
-        if not self._tasks:
-            return
-        driven = asyncio.ensure_future(asyncio.wait(self._tasks.values()))
+    def _loops(self) -> list[Coroutine[Any, Any, None]]:
+        """The first one is the one that claims."""
+        loops = [self._claim_runs(), self._renew_leases(), self._follow_logs()]
+        if self._parts.bucket is not None:
+            loops.append(self._logs.keep_shipping(lambda: [run.logs for run in self._runs.values()]))
+        return loops
+
+    async def _drain(self, seconds: float, hurry: asyncio.Event | None, *, starts_steps: bool) -> None:
+        driven = asyncio.ensure_future(self._end_runs(starts_steps=starts_steps))
         hurried = asyncio.ensure_future((hurry or asyncio.Event()).wait())
         await asyncio.wait({driven, hurried}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for one in (driven, hurried):
             one.cancel()
 
+    async def _end_runs(self, *, starts_steps: bool) -> None:
+        while self._tasks:
+            if not starts_steps:
+                for run in self._runs.values():
+                    run.drain()
+            await asyncio.wait(self._tasks.values(), timeout=_LOOK_SECONDS)
+
     async def _leave_all(self) -> None:
-        """Runs with work left are free immediately, so that another host takes them."""
+        """Release unfinished runs immediately, so that another host takes them."""
         self._is_leaving = True
         await self._give_back_claims()
         while self._tasks:
             await self._leave_tasks()
 
     async def _give_back_claims(self) -> None:
-        """Of a question to the store that was under way when the host was stopped."""
+        """Release the claims of a query that was running when the host was stopped."""
         claiming, self._claiming = self._claiming, None
         if claiming is None:
             return
@@ -186,7 +212,7 @@ class RunHost:
 
     async def _leave_tasks(self) -> None:
         for run in self._runs.values():
-            run.leave("the host was stopped")
+            run.leave(STOPPED)
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=_TROUBLE_SECONDS)
@@ -222,7 +248,9 @@ class RunHost:
                 await self._wait_for_runs(loop.time() - before, found=bool(claimed))
 
     def _free_memory(self) -> None:
-        """Once when it is idle: what many runs have left behind is otherwise not looked at before there are more."""
+        """Collects garbage once when the host becomes idle: otherwise the remains of many runs stay until
+        there are more.
+        """
         now, last_end = asyncio.get_running_loop().time(), self._last_end
         if last_end is not None and not self._tasks and now - last_end >= _IDLE_SECONDS:
             self._last_end = None
@@ -231,7 +259,7 @@ class RunHost:
                 ctypes.CDLL(None).malloc_trim(0)
 
     async def _claim(self, limit: int) -> list[Claimed]:
-        """From its pools, starting with another one each time."""
+        """Claim from its pools, starting with a different one each time."""
         claimed: list[Claimed] = []
         for pool in tuple(self._pools):
             if len(claimed) == limit:
@@ -252,7 +280,7 @@ class RunHost:
         return claimed
 
     async def _wait_for_runs(self, took: float, *, found: bool) -> None:
-        """Longer if looking takes long."""
+        """Wait longer if the query takes long."""
         await asyncio.sleep(max(_CLAIM_PAUSE, took if found else 0.0))
         pause = max(_MAX_CLAIM_PAUSE, _CLAIM_SHARE * took)
         with contextlib.suppress(TimeoutError):
@@ -260,25 +288,35 @@ class RunHost:
                 await self._claimable.wait()
 
     def _start(self, claimed: Claimed, leased_until: float) -> None:
-        run = PoolRun(self._parts, self._plans, claimed, leased_until)
+        run = PoolRun(*self._parts_of(claimed.run), claimed, leased_until)
         if run.run_id in self._runs:
-            # Claimed again although it is driven here: its lease had lapsed, and the driver has not noticed yet.
+            # Claimed again although it is driven here: its lease had lapsed, and the driver has not noticed
+            # yet.
             self._runs[run.run_id].revoke(_replaced(run.run_id))
             self._tasks[run.run_id].add_done_callback(lambda _: self._start(claimed, leased_until))
             return
         if self._is_leaving:
-            run.leave("the host was stopped")
+            run.leave(STOPPED)
         self._runs[run.run_id] = run
         self._tasks[run.run_id] = asyncio.create_task(self._drive(run))
         self._view.started(run.run_id)
 
+    def _parts_of(self, run: Run) -> tuple[LocalParts, HostedPlans]:
+        tenant_id = run.identity.tenant_id
+        if tenant_id not in self._tenant_parts:
+            parts = self._parts.for_tenant(tenant_id)
+            self._tenant_parts[tenant_id] = parts, HostedPlans(parts)
+        return self._tenant_parts[tenant_id]
+
     async def _drive(self, run: PoolRun) -> None:
+        add_log_fields(run=run.run_id, tenant=run.tenant_id)
         try:
             ended = await run.drive()
+            await self._logs.finish(run.logs)
             if ended is not None:
                 self._view.ended(run.run_id, ended)
         except Exception as error:
-            reason = _described(error)
+            reason = describe_without_values(error)
             _LOG.error("run %s was left by its host: %s", run.run_id, reason)
             self._view.trouble(f"run {run.run_id!r}: {reason}")
         finally:
@@ -295,11 +333,12 @@ class RunHost:
             try:
                 await self._renew_all()
             except PodiumError as error:
-                # The leases themselves say how long that may last.
+                # The leases themselves limit how long that may last.
                 self._trouble(error)
 
     async def _renew_all(self) -> None:
-        # Not in the loop above: it would keep these runs during its pause, also those that end then.
+        # Not in the loop above, whose locals would keep these runs alive during its pause, even after they
+        # end.
         runs, ttl = dict(self._runs), self._parts.lease
         if not runs:
             return
@@ -342,14 +381,14 @@ class RunHost:
     def _trouble(self, error: PodiumError) -> None:
         if not self._is_troubled:
             self._is_troubled = True
-            self._view.trouble(_described(error))
+            self._view.trouble(describe_without_values(error))
 
 
 def _collect_less_often() -> Callable[[], None]:
-    """Runs come and go by the hundred: looking through all their objects so often takes a tenth of the time.
+    """Runs are created and deleted by the hundred: frequent collections of all their objects take a tenth of
+    the time.
 
-    What the process has loaded before them stays, and is not looked through either. Returns what puts it back as it
-    was.
+    Objects from before are excluded from collections. Returns a function that restores the previous settings.
     """
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _COLLECT_AFTER), before[1], before[2])
@@ -364,15 +403,6 @@ def _collect_less_often() -> Callable[[], None]:
 
 def _in_pool(request: RunRequest, pool: str) -> RunRequest:
     return request if request.pool == pool else replace(request, pool=pool)
-
-
-def _described(error: Exception) -> str:
-    """Without values: the text of an error that Podium did not raise on purpose may quote inputs and secrets."""
-    if isinstance(error, PodiumError):
-        return f"{error.code}: {without_credentials(str(error))}"
-    place = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" in {Path(one.filename).name}, line {one.lineno}" for one in place)
-    return f"INTERNAL_ERROR: {type(error).__name__}{where}"
 
 
 def _replaced(run_id: str) -> StaleFence:

@@ -1,7 +1,9 @@
-"""The loop of a process that decides about a run and leaves the work to others: what distributed engines share.
+"""The loop of a process that decides about a run and leaves the work to others; shared by distributed
+engines.
 
-It folds the log, takes from the follower what is to be done now, and hands that to the engine: record this, carry that
-out, wait until then. It uses the event loop and nothing else of the world, so it also runs where only that is allowed.
+It folds the log, takes from the follower what is to be done now, and passes that to the engine: record this,
+execute that, wait until then. It uses the event loop and nothing else of the environment, so it also runs in
+sandboxes that allow only that.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from podium.machine.task_queue import TaskKey
 
 
 class Attempt(Protocol):
-    """An attempt under way: await it, or ask for its end."""
+    """A running attempt: await it, or request its end."""
 
     def __await__(self) -> Any: ...
 
@@ -29,7 +31,7 @@ class Attempt(Protocol):
 
 
 class RunLoop(ABC):
-    """`nudged`: there may be something new in the log."""
+    """`nudged`: the log may have new records."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -48,7 +50,7 @@ class RunLoop(ABC):
         self._follower = follower
 
     def nudge(self) -> None:
-        """There is something new in the log."""
+        """The log has new records."""
         self.nudged = True
         self.wake()
 
@@ -62,7 +64,7 @@ class RunLoop(ABC):
         return
 
     def learn(self, events: Sequence[LoggedEvent]) -> None:
-        """What is in the log."""
+        """Fold records of the log."""
         self._follower.learn(events)
 
     def may_start(self) -> bool:
@@ -82,25 +84,25 @@ class RunLoop(ABC):
 
     @abstractmethod
     async def read_log(self, after: int) -> tuple[list[LoggedEvent], bool]:
-        """What follows a record; and whether there is more."""
+        """The records after `after`, and whether there are more."""
 
     @abstractmethod
     async def write_log(self, events: list[EventDraft], dropped: list[str]) -> Written: ...
 
     @abstractmethod
     def perform(self, order: AttemptOrder, task: RunTask) -> Attempt | None:
-        """Let an attempt be carried out. None if its end is only seen in the log."""
+        """Let an attempt be executed. None if its end is only visible in the log."""
 
     @abstractmethod
     def was_lost(self, error: BaseException) -> bool:
-        """Whether what an attempt raised means that no worker carries it out any more."""
+        """Whether an attempt's error means that no worker executes it any more."""
 
     @abstractmethod
     def stop(self, command: CancelTask, attempt: Attempt | None) -> None: ...
 
     @abstractmethod
     async def end_abandoned(self, order: AttemptOrder, abandoned: Abandoned) -> AttemptEnd:
-        """Stop what is left of an attempt that no worker carries out any more."""
+        """Stop what is left of an attempt that no worker executes any more."""
 
     @abstractmethod
     async def ask(self, probe: Probe) -> list[bool]: ...
@@ -108,7 +110,7 @@ class RunLoop(ABC):
     # --- the loop ---------------------------------------------------------------------------------
 
     async def drive(self) -> bool:
-        """Until the run has ended. False: the engine leaves it before."""
+        """Runs until the run has ended. False: the engine leaves it earlier."""
         follower = self._follower
         while not follower.machine.terminal:
             self._wake.clear()
@@ -175,7 +177,7 @@ class RunLoop(ABC):
     def _start(
         self, task: RunTask, events: list[EventDraft] | None = None, dropped: list[str] | None = None
     ) -> None:
-        """With events that are to be recorded before it starts."""
+        """Start a task, with events that are to be recorded before it."""
         events = events or []
         self._follower.carry(task, events, dropped)
         attempt = self.perform(order_of(self._run_id, task, events, dropped or []), task)
@@ -183,7 +185,7 @@ class RunLoop(ABC):
             self.attend(task, attempt, events)
 
     def attend(self, task: RunTask, attempt: Attempt, events: list[EventDraft]) -> None:
-        """To an attempt until it is over."""
+        """Wait for the end of an attempt and handle its result."""
         self.attempts[task.path, task.attempt] = attempt
         attending = asyncio.create_task(self._attend(task, attempt, events))
         attending.add_done_callback(lambda _: self.wake())
@@ -239,7 +241,7 @@ class RunLoop(ABC):
         return min(one.when() for one in self._timers.values()) - asyncio.get_running_loop().time()
 
     def close(self) -> None:
-        """Nothing more is to come of it."""
+        """Stop everything."""
         for timer in self._timers.values():
             timer.cancel()
         for helper in self.helpers:

@@ -1,4 +1,6 @@
-"""What engines have in common that start runs on a server, and watch them there: the run continues without them."""
+"""What engines have in common that start runs on a server and watch them there: the run continues without
+them.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,7 +17,7 @@ from podium.log.engines import EngineRunRef
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine import RULES_VERSION
-from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.plan.capabilities import check_capabilities
 from podium.plan.plan import Plan
 from podium.ports.engine import Driving, Notice, Observer, RunEnded, RunRequest
@@ -29,10 +31,10 @@ class ServerEngine(ABC):
 
     def __init__(self, parts: LocalParts) -> None:
         self._parts = parts
-        # Created here: unless they can be started, they do not stay open.
+        # Created here: if they cannot be started, they must not stay open.
         self._created: set[RunId] = set()
 
-    # --- what the server is asked -----------------------------------------------------------------
+    # --- requests to the server -------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -44,15 +46,15 @@ class ServerEngine(ABC):
 
     @abstractmethod
     async def require_workers(self, run: Run) -> None:
-        """Raises `NoWorker` and what the server refuses."""
+        """Raises `NoWorker`, and the server's refusals."""
 
     @abstractmethod
     async def start_execution(self, run: Run) -> None:
-        """Unless the run has an open one."""
+        """Start one, unless the run has an open one."""
 
     @abstractmethod
     def reference(self, run_id: str) -> tuple[EngineRunRef, dict[str, Any]]:
-        """Where a new run will be, and what is kept beside that."""
+        """Where a new run will be, and what is stored with that."""
 
     # --- an engine --------------------------------------------------------------------------------
 
@@ -60,7 +62,7 @@ class ServerEngine(ABC):
         return self._parts.check(plan, workspace)
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
-        """Nothing is created unless the plan can be run there, and a worker serves the run."""
+        """Nothing is created unless the plan can run there, and a worker serves the run."""
         check_capabilities(request.plan, self.provider)
         run_id = request.run_id or str(uuid4())
         await self.require_place(run_id)
@@ -87,7 +89,7 @@ class ServerEngine(ABC):
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
         check: bool = True,
-        on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
+        on_waiting: Callable[[Progress], None] | None = None,
     ) -> RunEnded:
         """Start an execution, unless the run has one, and follow the run to its end."""
         store = self._parts.store
@@ -124,9 +126,10 @@ class ServerEngine(ABC):
 
 
 def require_rules(rules: int) -> None:
-    """Of a run: workers of other rules serve other queues."""
+    """Checks the rules of a run: workers with other rules serve other queues."""
     if rules != RULES_VERSION:
         raise OtherRules(
             f"the run was started under rules {rules}, and this version of Podium has rules {RULES_VERSION}; use the "
-            "version that started it"
+            "version that started it",
+            is_newer=rules > RULES_VERSION,
         )

@@ -1,4 +1,4 @@
-"""What a run knows of itself and of the world: fixed once, when it starts."""
+"""What a run knows of itself and of its environment, fixed once when it starts."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Watching a run that workers of another engine carry out: its log is followed; what is asked for is stored there."""
+"""Watches a run that workers of another engine execute: its log is followed; requests are stored there."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ from podium.log.runs import Run
 from podium.log.transitions import NOT_STARTED, RUN_ENDS
 from podium.machine import Machine
 from podium.machine.answers import failure_payload
-from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded
 from podium.ports.store import Store
 from podium.runtime.ends import ended_by, last_end
@@ -43,12 +43,14 @@ async def watch_run(
     *,
     observers: Sequence[Observer],
     on_driving: Callable[[Driving], None] | None,
-    on_waiting: Callable[[Sequence[Obligation]], None] | None,
+    on_waiting: Callable[[Progress], None] | None,
     notify: Callable[[Notice], None] | None,
     no_wait: bool,
     why_left: Callable[[], Awaitable[str | None]] = _never,
 ) -> RunEnded:
-    """To its end; with `no_wait` only until nothing in it moves by itself, or `why_left` says that no process does."""
+    """Watch to its end; with `no_wait` only until nothing in it can continue by itself, or `why_left` says
+    that no process drives it.
+    """
     run_id = run.identity.run_id
     control = _Control(parts, run_id)
     if on_driving is not None:
@@ -72,7 +74,7 @@ async def watch_run(
 async def _is_left(
     parts: LocalParts,
     run_id: RunId,
-    on_waiting: Callable[[Sequence[Obligation]], None] | None,
+    on_waiting: Callable[[Progress], None] | None,
     notify: Callable[[Notice], None] | None,
     *,
     no_wait: bool,
@@ -83,10 +85,10 @@ async def _is_left(
 
 
 async def end_unstarted(parts: LocalParts, run: Run, owner: str, error: PodiumError) -> None:
-    """Of a run whose execution could not be started: it does not stay open.
+    """End a run whose execution could not be started, so that it does not stay open.
 
-    If the server has started it all the same, its execution finds that the run is over; unless the run has started
-    before: then it continues.
+    If the server has started it nevertheless, its execution finds that the run is over; unless the run has
+    started before: then it continues.
     """
     run_id = run.identity.run_id
     lease = await parts.store.claim(run_id, owner=owner, ttl=None)
@@ -98,7 +100,9 @@ async def end_unstarted(parts: LocalParts, run: Run, owner: str, error: PodiumEr
 
 
 async def record_reopening(store: Store, reopening: Reopening, owner: str) -> None:
-    """Before an execution starts for it, so that it is certain. The lease is `owner`'s until one does."""
+    """Recorded before an execution starts for it, so that it is certain. `owner` has the lease until one
+    does.
+    """
     lease = await store.claim(reopening.run_id, owner=owner, ttl=None)
     if lease is None:
         raise RunLocked(reopening.run_id, None)
@@ -116,32 +120,33 @@ def _ended(end: EventRecord) -> RunEnded:
 
 
 class _Following:
-    """Shows what is in the log of a run."""
+    """Passes on what is in the log of a run."""
 
     def __init__(
         self,
         parts: LocalParts,
         run_id: RunId,
         observers: Sequence[Observer],
-        on_waiting: Callable[[Sequence[Obligation]], None] | None,
+        on_waiting: Callable[[Progress], None] | None,
         notify: Callable[[Notice], None] | None,
     ) -> None:
         self._parts = parts
         self._run_id = run_id
         self._observers = observers
         self._on_waiting = on_waiting
-        # The run continues without this process, so a store that is away for a while is no reason to leave it.
+        # The run continues without this process, which therefore stays during a temporary outage of the
+        # store.
         self._outages = Outages(run_id, parts.now, budget=parts.outage, notify=notify)
 
     async def machine(self, run: Run) -> Machine:
-        """As the run is now; of a run that has started, only what comes from now on is shown."""
+        """The current state of the run; if it has started, only later events are shown."""
         plan = await load_plan(self._parts.store, self._parts.directory(self._run_id), run)
         if run.head <= 1:
             return Machine(plan)
         return await replayed(self._parts.store, self._run_id, plan, self._parts.values(self._run_id))
 
     async def read(self, machine: Machine) -> EventRecord | None:
-        """What is new in the log; the run's last event if it is over."""
+        """Read new records; returns the run's last event if it is over."""
         values = self._parts.values(self._run_id)
         if _is_over(machine):
             return await last_end(self._parts.store, await self._parts.store.get_run(self._run_id))
@@ -153,7 +158,7 @@ class _Following:
         for record in records:
             machine.advance(await whole(record, values))
         if self._on_waiting is not None:
-            self._on_waiting(machine.obligations())
+            self._on_waiting(machine.progress())
         ends = [record for record in records if record.event_type in RUN_ENDS]
         return ends[-1] if _is_over(machine) else None
 
@@ -170,9 +175,9 @@ def _is_over(machine: Machine) -> bool:
 
 
 class _Control:
-    """The `Driving` of a caller: what it asks for is stored, and a worker sees to it.
+    """The `Driving` that a caller receives: its requests are stored, and a worker executes them.
 
-    There may be no worker: a caller that asks for a stop by force once more is not kept waiting.
+    There may be no worker: a caller that repeats a stop by force does not have to wait.
     """
 
     def __init__(self, parts: LocalParts, run_id: RunId) -> None:

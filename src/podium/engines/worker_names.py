@@ -1,6 +1,6 @@
-"""What a worker is called on a server. In a history of Temporal most events of a step repeat it, so it is short.
+"""The name of a worker on a server. Most events of a step in a Temporal history repeat it, so it is short.
 
-PID@HOST:PLACESTART    the place is a mark of the boot and of the namespace that numbers processes
+PID@HOST:PLACESTART    PLACE is a mark of the boot and of the pid namespace
 """
 
 import os
@@ -15,7 +15,7 @@ _PLACE_LENGTH: Final = 4
 
 
 def worker_name() -> str:
-    """Of this process."""
+    """The name of this process."""
     pid = os.getpid()
     return f"{pid}@{socket.gethostname()}:{_place()}{holders.start_of(pid):x}"
 

@@ -1,21 +1,21 @@
 """What an expression means, given the values of its references.
 
-A tree is compiled once into functions and then evaluated as often as one likes. Evaluation is total: it gives a
-value or raises EvaluationError, whatever the values are, and its work is limited.
+A tree is compiled once into functions and can then be evaluated any number of times. Evaluation is total: it
+returns a value or raises EvaluationError, whatever the values are, and its work is limited.
 
     values     keep their type. A boolean is not a number: true == 1 is false, true + 1 an error.
-    ==  !=     of unlike types: not equal. But a text that is a number is compared with a number as a number.
+    ==  !=     different types are not equal. But a text that is a number is compared with a number as a number.
     <   <=     numbers with numbers (or texts that are numbers), texts with texts. Anything else is an error.
     in         text in text, an item in a list (found by ==), a key in a map
-    + - * / %  numbers only, and + joins two texts. There is no other meeting of texts and numbers.
-    null       a question about null is answered with no: null < 1, 'a' in null and startswith(null, 'a') are
-               false, and so is null <= null. Only == finds null equal to null. Computing with null is an error.
-    and or     give true or false and stop as soon as that is known; false, null, 0, '', [] and {} count as false
-    missing    what a reference names but is not there (yet) is its default, else null
+    + - * / %  numbers only, and + joins two texts. Texts and numbers cannot be mixed otherwise.
+    null       comparisons with null are false: null < 1, 'a' in null, startswith(null, 'a') and even
+               null <= null. Only == finds null equal to null. Arithmetic with null is an error.
+    and or     return true or false and stop as soon as that is known; false, null, 0, '', [] and {} count as false
+    missing    a reference to something that does not exist (yet) is its default, else null
 
-Numbers reach to 2**53 - 1 on both sides of zero: what JSON carries exactly. A result beyond is an error, and a
-result without fraction is a whole number (4 / 2 is 2), because JSON does not tell them apart: a value must be the
-same before it was stored and after.
+Numbers range from -(2**53 - 1) to 2**53 - 1: what JSON represents exactly. A result outside of that is an
+error, and a result without a fraction is an integer (4 / 2 is 2), because JSON does not distinguish the two:
+a value must be the same before and after it is stored.
 """
 
 import re
@@ -47,19 +47,19 @@ from podium.patterns import lazy_pattern
 from podium.text import shortened
 
 LARGEST: Final = 2**53 - 1
-# One step is an item that was looked at, or 64 characters of text: all of them take about a second.
+# One step is an item that is examined, or 64 characters of text: the maximum takes about a second.
 MAX_STEPS: Final = 1_000_000
 MAX_VALUE_DEPTH: Final = 100
 
 
 class EvaluationError(PodiumError):
-    """An operation that has no result: which one, and with what."""
+    """An operation without a result: which one, and with which operands."""
 
     code = "EXPRESSION_ERROR"
 
 
 class Missing(Enum):
-    """Named by the workflow, but not there: the step has not run, the map has no such key."""
+    """A reference to something that does not exist: the step has not run, the map has no such key."""
 
     MISSING = "missing"
 
@@ -88,10 +88,10 @@ def text_of(value: Value) -> str:
         value = _number(value)
     try:
         written = msgspec.json.encode(value).decode()
-        # A whole number is written the same whether it was stored in between or not.
+        # A whole number is written the same whether or not it was stored in between.
         return msgspec.json.encode(_without_fractions(value)).decode() if ".0" in written else written
     except (RecursionError, ValueError, TypeError, OverflowError) as error:
-        # Nested too deep, half a character (a lone surrogate), or nothing that JSON knows.
+        # Nested too deep, a lone surrogate, or a value that JSON does not have.
         raise EvaluationError(f"{shown(value)} cannot be written as JSON: {error}") from None
 
 
@@ -100,7 +100,7 @@ def is_numeric_text(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value in a message: what it is, and how it starts."""
+    """A value in a message: its kind, and how it starts."""
     match value:
         case None:
             return "null"
@@ -122,7 +122,7 @@ def shown(value: object) -> str:
 
 
 class _Work:
-    """How much one evaluation may still do."""
+    """How much work one evaluation may still do."""
 
     __slots__ = ("left",)
 
@@ -214,7 +214,8 @@ def _listed(items: tuple[_Part, ...]) -> _Part:
 # --- comparing --------------------------------------------------------------------------------------
 
 _Compares: TypeAlias = "Callable[[Value, Value, _Work], bool]"
-# Two of the same of these are compared by Python, which does it as we mean it. (A bool is of another type.)
+# Two values of the same one of these types are compared by Python, with the meaning defined above. (A bool is
+# of another type.)
 _PLAIN: Final = frozenset({str, int})
 
 
@@ -281,7 +282,7 @@ def _equal(left: Value, right: Value, work: _Work, depth: int = 0) -> bool:
         if type(left) is str:
             work.read(len(left))
         return left == right
-    # Unlike types: only numbers are equal, and one of them may be written as text.
+    # Different types: only numbers are equal, and one of them may be written as text.
     one, other = _as_number(left), _as_number(right)
     return one is not None and one == other
 
@@ -351,7 +352,7 @@ _COMPARISONS: Final[dict[Comparison, _Compares]] = {
 }
 
 
-# --- numbers ----------------------------------------------------------------------------------------
+# Surrounding blanks are allowed: `wc -l` writes some. Longer texts are names, not quantities.
 
 # Blanks around it are allowed: `wc -l` writes some. Longer ones are names, not quantities.
 _NUMERIC: Final = lazy_pattern(
@@ -361,7 +362,7 @@ _MAX_NUMBER: Final = 64
 
 
 def _number_in(text: str) -> int | float | None:
-    """The number that a text is; None if it is none."""
+    """The number that a text represents, or None."""
     if len(text) > _MAX_NUMBER or not _NUMERIC.fullmatch(text):
         return None
     try:
@@ -378,7 +379,7 @@ def _as_number(value: Value) -> int | float | None:
 
 
 def _number(value: int | float) -> int | float:
-    """Without a fraction of nothing, where JSON would lose it."""
+    """Without a fraction of zero, which JSON would lose."""
     if type(value) is float and value.is_integer() and abs(value) <= LARGEST:
         return int(value)
     return value
@@ -397,7 +398,7 @@ def _without_fractions(value: Value) -> Value:
 
 
 def _result(number: int | float, operation: str) -> int | float:
-    if not abs(number) <= LARGEST:  # also what is no number at all
+    if not abs(number) <= LARGEST:  # also catches NaN
         raise EvaluationError(f"the result of '{operation}' is too large to be exact (over {LARGEST})")
     return _number(number)
 
@@ -491,7 +492,7 @@ def _converted(value: Value, function: str) -> int | float:
 
 def _str(value: Value, work: _Work) -> Value:
     text = text_of(value)
-    # Dearer than other text: every item was looked at.
+    # More expensive than other text, because every item is visited.
     work.spend(1 + len(text) // 8)
     return text
 
@@ -536,17 +537,17 @@ _OF_TWO: Final[dict[Function, Callable[[str, str, _Work], Value]]] = {
 }
 
 
-# --- as text again ----------------------------------------------------------------------------------
+# --- back to text -----------------------------------------------------------------------------------
 
 _STRENGTH: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 _COMPARING, _SIGN, _ATOM = 4, 7, 8
-# A part of a path that needs no quotes: up to the next dot, bracket, default or end. Braces and quotes cannot be
-# meant as a part of a name, because no step may be called so; what is called so can be quoted.
+# A part of a path that needs no quotes: up to the next dot, bracket, default or end. Braces and quotes cannot
+# be meant as a part of a name, because step names may not contain them; other names that do can be quoted.
 PLAIN_PART: Final = lazy_pattern(r"""(?:[^.\[\]{}":\x00-\x1f\x7f]++|:(?!-))++""")
 
 
 def unparse(tree: Expression) -> str:
-    """The expression as one would write it. Parsing that gives the tree again."""
+    """The expression as one would write it. Parsing it gives the same tree."""
     return _written(tree)[0]
 
 
@@ -558,7 +559,7 @@ def _written(tree: Expression) -> tuple[str, int]:
         case Unary(operator="not", operand=operand):
             return f"not {_inside(operand, _STRENGTH['not'])}", _STRENGTH["not"]
         case Unary(operand=operand):
-            # `-5` is a literal; the sign of one is written apart from it.
+            # `-5` is a literal; a sign applied to a literal is separated from it.
             is_number = type(operand) in (int, float) and operand >= 0  # type: ignore[operator]
             return f"-({unparse(operand)})" if is_number else f"-{_inside(operand, _SIGN)}", _SIGN
         case Binary(operator=operator, left=left, right=right):

@@ -1,8 +1,8 @@
 """Checks a value against a JSON Schema, with the library `jsonschema-rs`.
 
-It is given two rules. It never asks the network: a `$ref` to another document is refused. Patterns are searched in
-linear time, and errors of a schema with references are not collected (`schema_places.py`), so that no schema and no
-answer of an agent can stop the engine.
+Two restrictions apply. It never uses the network: a `$ref` to another document is refused. Patterns are
+searched in linear time, and errors of a schema with references are not collected (`schema_places.py`), so
+that no schema and no answer of an agent can stall the engine.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _MAX_MESSAGE: Final = 500
 
 
 class InvalidSchema(Exception):
-    """Not a JSON Schema: why."""
+    """Not a JSON Schema, and why."""
 
 
 def schema_problem(value: Any, schema: Any) -> str | None:
@@ -39,7 +39,7 @@ def schema_problem(value: Any, schema: Any) -> str | None:
 
 
 def _found_inside(value: Any, schema: Any) -> str:
-    """Never by collecting errors, of which there can be more than any machine can hold."""
+    """Does not collect errors: there can be more than fit into memory."""
     import jsonschema_rs
 
     validators = jsonschema_rs.validator_map_for(
@@ -62,12 +62,12 @@ def _flat_problem(draft: dict[str, Any], value: Any, schema: dict[str, Any]) -> 
 
 
 def check_schema(schema: Any) -> None:
-    """Raises InvalidSchema for one that no value could be checked against."""
+    """Raises InvalidSchema for a schema that no value could be checked against."""
     _validator(schema)
 
 
 def _validator(schema: Any) -> "jsonschema_rs.Validator":
-    import jsonschema_rs  # 30 ms: only workflows that check a result pay for it.
+    import jsonschema_rs  # 30 ms, needed only by workflows that check a result
 
     try:
         return jsonschema_rs.validator_for(

@@ -1,11 +1,12 @@
 r"""Regular expressions for `matches(...)` and for JSON Schema, searched in linear time by RE2.
 
-Python's `re` tries one way after the other, and for a pattern such as `(a+)+$` the number of ways doubles with every
-character: a pattern, or the text it meets, could stop the engine. RE2 reads a text once. What needs memory of what was
-matched (`\1`, `(?=...)`) does not exist there and is refused.
+Python's `re` backtracks, and for a pattern such as `(a+)+$` the number of attempts doubles with every
+character: a pattern, or the text it is applied to, could stall the engine. RE2 reads a text once. Features
+that need memory of what was matched (`\1`, `(?=...)`) are not supported and are refused.
 
-The dialect is RE2's, with two additions from Python: `$` also matches before a newline that ends the text, because
-programs end their output with one, and `\Z` is the very end. `\d`, `\w`, `\s` and `\b` know ASCII; `\p{L}` any letter.
+The dialect is RE2's, with two additions from Python: `$` also matches before a newline that ends the text,
+because programs end their output with one, and `\Z` is the very end. `\d`, `\w`, `\s` and `\b` are ASCII
+only; `\p{L}` is any letter.
 """
 
 import re
@@ -15,7 +16,7 @@ from typing import Any, Final
 from podium.patterns import lazy_pattern
 
 MAX_PATTERN: Final = 1_000
-# The compiled form of a pattern; RE2 also keeps its state within this.
+# Limit for the compiled form of a pattern and for RE2's state.
 _MAX_MEMORY: Final = 1024 * 1024
 _HINTS: Final = {
     "missing )": r"Write ) where the group ends, or \( to mean the character itself.",
@@ -34,7 +35,7 @@ _ANY_HINT: Final = "Write it in the syntax of RE2."
 
 
 class InvalidPattern(Exception):
-    """Not a pattern: what is wrong, as the second half of a sentence, and what to write instead."""
+    """An invalid pattern: what is wrong, as the second half of a sentence, and what to write instead."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -54,7 +55,7 @@ class Pattern:
     def found_in(self, text: str) -> bool:
         try:
             return self._compiled.search(text) is not None
-        except UnicodeEncodeError:  # Half of a surrogate pair, which UTF-8 does not have.
+        except UnicodeEncodeError:  # A lone surrogate, which UTF-8 cannot encode.
             return self._compiled.search(text.encode("utf-8", "replace").decode("utf-8")) is not None
 
 
@@ -81,15 +82,15 @@ def _compiled(pattern: str) -> Any:
 def _refusal(reason: str, pattern: str) -> InvalidPattern:
     what, _, where = reason.partition(": ")
     hint = next((hint for start, hint in _HINTS.items() if what.startswith(start)), _ANY_HINT)
-    # Of an unclosed group RE2 quotes the whole pattern, which the message names anyway.
+    # For an unclosed group RE2 quotes the whole pattern, which the message names anyway.
     return InvalidPattern(f"{what} in '{where}'" if where and where != pattern else what, hint)
 
 
-# An escaped character, a set such as `[^]$]`, or what is written differently in RE2.
+# An escaped character, a set such as `[^]$]`, or something that is written differently in RE2.
 _PART: Final = lazy_pattern(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
 
 
 def _in_re2(pattern: str) -> str:
     if re.search(r"\(\?[a-zA-Z]*m", pattern):
-        return pattern  # `$` is the end of a line then.
+        return pattern  # There `$` is the end of a line.
     return _PART.sub(lambda part: {"$": r"(?:\n?\z)", r"\Z": r"\z"}.get(part[0], part[0]), pattern)

@@ -1,8 +1,8 @@
 """Where a value does not fit a schema that refers to itself or to its parts.
 
-The library tells in linear time whether a value fits, but it collects the errors of all alternatives at every level:
-for a schema that refers to itself this takes years for a value of some dozens of levels. So here the place is looked
-for from the outside to the inside, and the library is only asked whether a part fits.
+The library decides in linear time whether a value fits, but it collects the errors of all alternatives at
+every level: for a schema that refers to itself this takes years for a value of a few dozen levels. So here
+the place is searched from the outside to the inside, and the library is only asked whether a part fits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 import msgspec
 
-# By the pointer of a part of the schema: does a value fit it? Parts that are missing cannot be asked.
+# Takes the pointer of a part of the schema and a value: does the value fit? Missing parts must not be passed.
 Fits = Callable[[str, Any], bool]
 # What does not fit a schema without references, or None.
 Problem = Callable[[Any, dict[str, Any]], str | None]
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-# Keywords with schemas inside, which are looked at one by one.
+# Keywords with schemas inside, which are examined one by one.
 _WITH_SCHEMAS: Final = _REFERENCES | {
     "$defs", "additionalProperties", "allOf", "anyOf", "contains", "definitions", "dependentSchemas", "dependencies",
     "else", "if", "items", "additionalItems", "maxContains", "minContains", "not", "oneOf", "patternProperties",
@@ -52,7 +52,7 @@ def innermost(root: Any, value: Any, fits: Fits) -> Place:
 
 
 def _parts(schema: Any, place: Place) -> Iterator[Place]:
-    """What a value has to fit for certain, wherever it is."""
+    """The parts that a value has to fit in any case."""
     if not isinstance(schema, Mapping):
         return
     reference = schema.get("$ref")
@@ -79,7 +79,7 @@ def _escaped(name: str) -> str:
 
 
 def part_at(root: Any, pointer: str) -> Any:
-    """The part of a schema; None if there is none."""
+    """The part of a schema that a pointer leads to, or None."""
     part = root
     for name in pointer.removeprefix("#").split("/")[1:]:
         plain = name.replace("~1", "/").replace("~0", "~")
@@ -96,7 +96,7 @@ def reason_at(schema: Any, place: Place, problem: Problem) -> str:
     """Why it does not fit: a keyword without schemas inside, or else the first one with alternatives."""
     if isinstance(schema, Mapping) and (found := problem(place.value, _flat(schema))) is not None:
         return found
-    import json  # With the first value that does not fit.
+    import json  # Imported with the first value that does not fit.
 
     text = json.dumps(place.value, ensure_ascii=False)
     if isinstance(schema, Mapping):
@@ -107,7 +107,7 @@ def reason_at(schema: Any, place: Place, problem: Problem) -> str:
 
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Its own demands, and which properties it knows."""
+    """The schema without its subschemas: its own keywords, and which properties it knows."""
     flat = {name: part for name, part in schema.items() if name not in _WITH_SCHEMAS}
     if schema.get("additionalProperties") is False:
         known = dict.fromkeys(schema.get("properties") or {}, True)

@@ -1,7 +1,7 @@
-"""Checks a value against a JSON Schema of a few keywords, in plain words and without a library.
+"""Checks a value against a JSON Schema of a few keywords, with readable messages and without a library.
 
-For payloads that people send: the schema is published, and the same table refuses what does not fit. The library for
-schemas that users write takes longer to load than a signal takes to send (`json_schema.py`).
+For payloads that people send: the schema is published, and the same table refuses what does not fit. Loading
+the library for users' schemas takes longer than sending a signal (`json_schema.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _MAX_SHOWN: Final = 60
 
 
 def first_problem(value: Any, schema: Schema, name: str) -> str | None:
-    """What does not fit, in words that start with the place, or None."""
+    """What does not fit, in words that start with the place; None if everything fits."""
     return next(_problems(value, schema, name), None)
 
 
@@ -101,7 +101,7 @@ def _fields(key: str, known: list[str]) -> str:
 
 
 def nearest(name: str, known: list[str], most: int) -> list[str]:
-    """The names that a wrong one was perhaps meant to be."""
+    """The known names that a wrong one may have been meant to be."""
     return get_close_matches(name, known, n=most)
 
 

@@ -1,7 +1,7 @@
 """Texts with references in them, filled in.
 
-A text is filled in once: what a value holds is put in its place as it is and never read again. So no value can
-add an argument, end a quotation or refer to another value.
+A text is filled in once: a value is inserted as it is and never parsed again. So no value can add an
+argument, end a quotation or refer to another value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,13 @@ from typing import Final
 from podium.expressions.evaluate import MISSING, EvaluationError, Lookup, shown, text_of, unparse_reference
 from podium.expressions.types import Data, DataList, DataMap, Reference, Template, Text, Value
 
-# Sixteen times the largest value that a step can hand on: a text beyond is a mistake, and has to fit in memory.
-LONGEST: Final = 16 * 1024 * 1024
+# Sixteen times the largest value that a step can pass on: a longer text is a mistake, and must still fit in
+# memory.
+MAX_LENGTH: Final = 16 * 1024 * 1024
 
 
 class ValueMissing(EvaluationError):
-    """A text needs a value that is not there: the step has not run, or there is no such key."""
+    """A text needs a value that does not exist: the step has not run, or there is no such key."""
 
     code = "VALUE_MISSING"
 
@@ -24,18 +25,20 @@ def render(text: Text, lookup: Lookup) -> str:
     if isinstance(text, str):
         return text
     written = []
-    left = LONGEST
+    left = MAX_LENGTH
     for part in text.parts:
         piece = part if isinstance(part, str) else text_of(_value(part, lookup))
         left -= len(piece)
         if left < 0:
-            raise EvaluationError(f"the text has more than {LONGEST:,} characters once its values are put in")
+            raise EvaluationError(
+                f"the text has more than {MAX_LENGTH:,} characters once its values are put in"
+            )
         written.append(piece)
     return "".join(written)
 
 
 def render_value(text: Text, lookup: Lookup) -> Value:
-    """Like `render`, but what is one reference and nothing else keeps its type."""
+    """Like `render`, but a text that is a single reference keeps the type of its value."""
     if isinstance(text, Template) and len(text.parts) == 1 and isinstance(text.parts[0], Reference):
         return _value(text.parts[0], lookup)
     return render(text, lookup)
@@ -57,7 +60,7 @@ def fill_in(data: Data, lookup: Lookup) -> Value:
 
 
 def render_arguments(argv: Sequence[Text], lookup: Lookup) -> list[str]:
-    """The arguments of a command. Each text is one of them, but `${list[*]}` is one for each item."""
+    """The arguments of a command. Each text is one argument, except `${list[*]}`, which is one for each item."""
     arguments: list[str] = []
     for text in argv:
         for argument in _spread(text, lookup) if is_spread(text) else (render(text, lookup),):
@@ -67,7 +70,7 @@ def render_arguments(argv: Sequence[Text], lookup: Lookup) -> list[str]:
 
 
 def is_spread(text: Text) -> bool:
-    """Whether the text is `${list[*]}`: as many arguments as the list has items."""
+    """Whether the text is `${list[*]}`, which becomes as many arguments as the list has items."""
     if not isinstance(text, Template) or len(text.parts) != 1:
         return False
     (part,) = text.parts

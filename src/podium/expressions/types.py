@@ -1,6 +1,6 @@
-"""Expressions, templates and conditions as data: the form in which a plan carries what people wrote.
+"""Expressions, templates and conditions as data: the form in which a plan holds what people wrote.
 
-A plan holds trees, not text: whoever runs it needs no parser, and a value can never become syntax. In JSON a node
+A plan holds trees, not text: an engine needs no parser, and a value can never become syntax. In JSON a node
 is a list that starts with its kind, and everything else is a literal:
 
     ${context.branch} == 'main'        ["compare", ["ref", ["context", "branch"], null, false], [["==", "main"]]]
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-# A value an expression can meet at run time.
+# A value that an expression can have at run time.
 Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value]"
 Literal_: TypeAlias = None | bool | int | float | str
 
@@ -27,11 +27,11 @@ class _Node(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc
 
 
 class Reference(_Node, frozen=True, tag="ref"):
-    """`${steps.Build.iterations[0].output:-none}`: where to look, part by part, and what to take if it is missing."""
+    """`${steps.Build.iterations[0].output:-none}`: the path to look up, and the default if it is missing."""
 
     path: tuple[str | int, ...]
     default: str | None = None
-    # `${x[*]}`: the list's items, each for itself; only as a whole element of a list.
+    # `${x[*]}`: the items of the list as separate elements; allowed only as a whole element of a list.
     spread: bool = False
 
 
@@ -87,5 +87,5 @@ class DataMap(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="map")
     entries: dict[str, "Data"]
 
 
-# Nested data in which texts may be templates: `set` values, arguments, a request's body, items written out.
+# Nested data in which texts may be templates: `set` values, arguments, a request's body, literal items.
 Data: TypeAlias = None | bool | int | float | str | Reference | Template | DataList | DataMap

@@ -1,1 +1,1 @@
-"""Deliveries of other systems that start runs: what a hook is, and how a delivery is signed. Pure."""
+"""Deliveries of other systems that start runs: definition of a hook, and signatures of deliveries. Pure."""

@@ -1,4 +1,8 @@
-"""What is stored of hooks, by which other systems start runs. Secrets are named, not kept."""
+"""Stored data of hooks, with which other systems start runs, and of webhooks, which receive the events of
+runs.
+
+Only the names of secrets are stored.
+"""
 
 from enum import StrEnum
 from typing import Any, Final
@@ -14,10 +18,13 @@ MAX_RATE: Final = 6_000
 
 class EndpointKind(StrEnum):
     HOOK = "hook"
+    WEBHOOK = "webhook"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """As stores keep it. `name` is unique among all tenants: a delivery names nothing else."""
+    """In the form that stores keep. `name` is unique among all tenants, because a delivery contains nothing
+    else.
+    """
 
     kind: EndpointKind
     tenant_id: str
@@ -33,14 +40,32 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     plan_sha256: str
     # The name of the secret that deliveries are signed with.
     secret: str
-    # What the body of a delivery must be, besides what the inputs of the plan ask for.
+    # A schema for the body of a delivery, in addition to the plan's declared inputs.
     schema: dict[str, Any] | None = None
     # The input that gets the whole body; None: the body is an object with the inputs.
     body_input: str | None = None
     pool: str = "default"
     project_id: str = DEFAULT_PROJECT
     environment_id: str = DEFAULT_ENVIRONMENT
-    # Deliveries a minute.
+    # Maximum deliveries per minute.
     rate: int = DEFAULT_RATE
     created_at: Timestamp
     created_by: str
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """Receives events of the runs of its tenant, signed with its secret."""
+
+    url: str
+    # The name of the secret that deliveries are signed with.
+    secret: str
+    # Empty: all of them.
+    event_types: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
+    created_at: Timestamp
+    created_by: str
+    # Since when no delivery has succeeded, and the error of the last one.
+    failing_since: Timestamp | None = None
+    error: str = ""
+    # Set when it is disabled: it receives nothing more.
+    disabled_at: Timestamp | None = None

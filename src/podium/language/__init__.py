@@ -1,1 +1,1 @@
-"""What people write: text to typed values, with the position of every problem."""
+"""From workflow text to typed values, with the position of every problem."""

@@ -1,7 +1,7 @@
-"""Lists of steps, and the steps that hold lists: loops, branches, groups, calls.
+"""Lists of steps, and the steps that contain lists: loops, branches, groups, calls.
 
-A list is read twice: first all names are declared (`declaring.py`); then, here, each step is compiled, and what only
-the whole list shows is checked.
+A list is read twice: first all names are declared (`declaring.py`); then, here, each step is compiled, and
+everything that concerns the whole list is checked.
 """
 
 from itertools import pairwise
@@ -10,6 +10,7 @@ from typing import Any, Final
 from podium.language.codes import Code
 from podium.language.conditions import condition_of
 from podium.language.declaring import ERROR, START, WorkflowContext
+from podium.language.defaults import fill_in
 from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.kinds import Kinds
 from podium.language.kinds import type_name as describe_kinds
@@ -50,6 +51,7 @@ from podium.plan.plan import (
     Goto,
     Group,
     Join,
+    Notification,
     Parallel,
     Seconds,
     Step,
@@ -58,7 +60,7 @@ from podium.plan.plan import (
 )
 from podium.text import quoted
 
-# What the log keeps of a path, less room for numbers of iterations and visits.
+# The log's limit for a path, minus room for the numbers of iterations and visits.
 _MAX_PATH: Final = 1024
 _DISCIPLINE: Final[dict[ScopeKind, Discipline]] = {
     "branches": "branch",
@@ -72,7 +74,7 @@ _DISCIPLINE: Final[dict[ScopeKind, Discipline]] = {
 
 
 def block_of(scope: Scope, path: str, context: WorkflowContext) -> tuple[Block, Written]:
-    """The list as a part of the plan, and what its steps write."""
+    """The list as a part of the plan, and the files that its steps write."""
     discipline = _DISCIPLINE.get(scope.kind, context.discipline)
     if scope.needs is not None:
         _check_is_graph(scope, context.problems)
@@ -91,6 +93,8 @@ def block_of(scope: Scope, path: str, context: WorkflowContext) -> tuple[Block, 
 
 def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[Step, Written]:
     node = declared.node
+    if context.tasks.step_defaults:
+        fill_in(declared, context.tasks.step_defaults, context.checker)
     names = Names(
         context.problems,
         context.names,
@@ -105,6 +109,11 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
     if "secrets" in BESIDE.get(declared.action, ()):
         check_secrets(node, names)
     body, wrote = _body_of(declared, here, names, context)
+    if context.names.secret_inputs:
+        # Loaded with the first workflow that has any: few have.
+        from podium.language.secret_inputs import with_secret_inputs
+
+        body = with_secret_inputs(body, context.names.secret_inputs)
     _check_path(declared, here, body, context.problems)
     _check_repeated(declared, here, context.problems)
     when, labels = value_at(node, "when"), value_at(node, "labels")
@@ -129,13 +138,23 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
                 on_doubt=scalar_at(node, "on_doubt"),
             ),
             depends_on=_depends_on(declared),
+            notify=notify_of(node, names),
         ),
         wrote,
     )
 
 
+def notify_of(node: Mapping, names: Names) -> tuple[Notification, ...]:
+    if "notify" not in node.entries:
+        return ()
+    # Imported with the first one: few files have any.
+    from podium.language.notifications import notifications_of
+
+    return notifications_of(node, names)
+
+
 def _check_repeated(step: Declared, path: str, problems: Problems) -> None:
-    """`_error` and `finally` belong to one end of the run; a resumed run ends once more."""
+    """`_error` and `finally` belong to one end of the run; a resumed run ends again."""
     where = path.split("/", 1)[0]
     flag = value_at(step.node, "idempotent")
     if flag is None or where not in (ERROR, FINALLY) or scalar_at(step.node, "idempotent") is not False:
@@ -150,7 +169,9 @@ def _check_repeated(step: Declared, path: str, problems: Problems) -> None:
 
 
 def _check_path(step: Declared, path: str, body: Body, problems: Problems) -> None:
-    """Events name a step by its path, with the numbers of iterations and visits in it; the log keeps 1,024 bytes."""
+    """Events name a step by its path, which includes the numbers of iterations and visits; the log allows
+    1,024 bytes.
+    """
     inside = (
         max((len(inner.encode()) for inner, _ in walk(body.workflow)), default=0)
         if isinstance(body, Call)
@@ -172,7 +193,7 @@ def _depends_on(step: Declared) -> tuple[str, ...]:
 
 
 def _timeout(step: Declared, context: WorkflowContext) -> Seconds | None:
-    """The shortest of those written for it, else the default of its kind."""
+    """The shortest timeout written for the step, else the default for its kind."""
     written = [scalar_at(step.node, "timeout")]
     for holder in (step.node, value_at(step.node, "for_each"), value_at(step.node, "approval")):
         if isinstance(holder, Mapping):
@@ -191,12 +212,12 @@ def _timeout(step: Declared, context: WorkflowContext) -> Seconds | None:
 
 
 def _check_keys(step: Declared, context: WorkflowContext) -> None:
-    """Keys that do not go with what the step does, and steps that do nothing."""
+    """Report keys that do not apply to what the step does, and steps that do nothing."""
     node, problems = step.node, context.problems
     if step.action == "unclear" or len({ACTIONS[key] for key in node.entries if key in ACTIONS}) > 1:
-        return  # what it does has to be mended first
+        return  # what it does has to be fixed first
     if step.action == "gate" and "when" not in node.entries:
-        _tell_no_action(step, problems)
+        _report_no_action(step, problems)
         return
     fitting = BESIDE[step.action]
     for key, entry in node.entries.items():
@@ -209,7 +230,7 @@ def _check_keys(step: Declared, context: WorkflowContext) -> None:
             )
 
 
-def _tell_no_action(step: Declared, problems: Problems) -> None:
+def _report_no_action(step: Declared, problems: Problems) -> None:
     if "provider" in step.node.entries:
         problems.at_key(
             Code.NO_ACTION,
@@ -316,7 +337,7 @@ def _items(node: Mapping, names: Names) -> Any:
 
 
 def _named_list(node: Scalar, names: Names) -> Any:
-    """A list is never made of a text: one reference, which has to be a list when the time comes."""
+    """A list is never built from a text: it is a single reference, whose value has to be a list at run time."""
     text, kinds = known_text(node, names, Place.STORED)
     reference = lone_reference(text)
     if reference is not None and reference.spread:
@@ -341,7 +362,7 @@ def _loop(step: Declared, block: Block, context: WorkflowContext) -> Body:
     assert isinstance(node, Mapping)
     assert step.body is not None
     condition = value_at(node, "condition")
-    # Asked where the passes are: their steps can be named.
+    # Evaluated inside the passes, so their steps can be named.
     names = Names(context.problems, context.names, step.body)
     return While(
         condition_of(condition, names) if condition is not None else False,
@@ -398,12 +419,12 @@ def _check_is_graph(scope: Scope, problems: Problems) -> None:
 
 
 def _check_ways(scope: Scope, steps: list[Step], discipline: Discipline, context: WorkflowContext) -> None:
-    """Warn about steps that nothing leads to, and about outcomes that end a run by surprise."""
+    """Warn about unreachable steps, and about outcomes that end a run unexpectedly."""
     problems = context.problems
     reached = _reached(scope, steps, discipline)
     if scope.kind == "workflow":
         _check_start(scope, steps, reached, discipline, problems)
-    # A target that could not be read may have been meant to lead anywhere.
+    # An invalid target may have been meant to lead anywhere.
     tell = len(reached) == len(steps) or _targets_are_known(scope, steps, context.checker)
     for step, declared in zip(steps, scope.listed, strict=True):
         if step.step_id == ERROR and scope.kind == "workflow":
@@ -426,7 +447,7 @@ def _check_ways(scope: Scope, steps: list[Step], discipline: Discipline, context
 
 
 def _targets_are_known(scope: Scope, steps: list[Step], checker: Checker) -> bool:
-    """Whether every `on` of the list, and of the lists inside, says where it leads."""
+    """Whether every `on` of the list, and of the lists inside it, has a valid target."""
     for declared, step in zip(scope.listed, steps, strict=True):
         on = value_at(declared.node, "on")
         if checker.is_damaged(declared.node) and (on is None or declared.action == "unclear"):
@@ -444,7 +465,7 @@ def _targets_are_known(scope: Scope, steps: list[Step], checker: Checker) -> boo
 
 
 def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int]:
-    """The steps that some outcome leads to, from where the list is entered."""
+    """The steps that can be reached from where the list is entered."""
     index = {step.step_id: number for number, step in enumerate(steps)}
     ordered = [
         number for number, step in enumerate(steps) if step.step_id != ERROR or scope.kind != "workflow"
@@ -454,7 +475,7 @@ def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int
     entries = [first] if steps else []
     if ERROR in index and scope.kind == "workflow":
         entries.append(index[ERROR])
-    # What is inside a step may go to a step of this list.
+    # Steps inside a step may go to a step of this list.
     reached: set[int] = set()
     while entries:
         at = entries.pop()
@@ -472,7 +493,7 @@ def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int
 
 
 def _following(ordered: list[int], entry: int) -> dict[int, int]:
-    """What each step falls through to; the entry is passed over."""
+    """The step that each step falls through to; the entry is skipped."""
     following = dict(pairwise(ordered))
     return {
         at: following[after] if after == entry else after
@@ -484,7 +505,7 @@ def _following(ordered: list[int], entry: int) -> dict[int, int]:
 def _check_start(
     scope: Scope, steps: list[Step], reached: set[int], discipline: Discipline, problems: Problems
 ) -> None:
-    """Warn where the list reads as if a step continued with `_start`."""
+    """Warn if the list reads as if a step continued with `_start`."""
     listed = [number for number, step in enumerate(steps) if step.step_id != ERROR]
     for before, at in pairwise(listed):
         if steps[at].step_id != START or before not in reached:

@@ -1,14 +1,14 @@
-"""The code of every problem a file can have.
+"""The codes of all problems that a file can have.
 
-A code never changes its meaning: E1xx is syntax, E2xx references, E3xx values, E4xx structure. `docs/errors.md`
-explains each one under a heading of its own, and a test keeps the two lists equal.
+A code never changes its meaning: E1xx is syntax, E2xx references, E3xx values, E4xx structure.
+`docs/errors.md` explains each one under a heading of its own, and a test keeps the two lists equal.
 """
 
 from enum import StrEnum
 
 
 class Code(StrEnum):
-    """What is wrong with a place in a file."""
+    """What is wrong at a place in a file."""
 
     INVALID_YAML = "E101"
     INVALID_UTF8 = "E102"
@@ -27,6 +27,7 @@ class Code(StrEnum):
     NUMBER_OUT_OF_RANGE = "E115"
     INVALID_EXPRESSION = "E116"
     INVALID_TEMPLATE = "E117"
+    OTHER_TEMPLATE = "E118"
 
     DUPLICATE_STEP_ID = "E201"
     STEP_WITHOUT_ID = "E202"

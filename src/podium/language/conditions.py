@@ -32,12 +32,12 @@ _STEP_STATES: Final[dict[str, StepState]] = {
 
 
 def condition_of(node: Node, names: Names) -> Condition:
-    """A condition whose shape was checked: true, false, or one key."""
+    """A condition whose shape was checked: true, false, or a mapping with one key."""
     if isinstance(node, Scalar):
         return bool(node.value)
     assert isinstance(node, Mapping)
     if not node.entries:
-        return False  # what was there was reported
+        return False  # already reported
     key, entry = next(iter(node.entries.items()))
     value = entry.value
     match key:
@@ -83,7 +83,7 @@ def _step_is(state: StepState, node: Node, names: Names) -> Condition:
 
 
 def step_named(node: Scalar, names: Names) -> str | None:
-    """The id of the step that a text names; None, and a report, if it cannot be named from here."""
+    """The id of the step that a text names; None, with a report, if it cannot be named from here."""
     name = str(node.value)
     found = find_step(name, names.scope, names.step)
     if found is None:

@@ -1,6 +1,6 @@
-"""Declaring steps: all names of a workflow, in every list however deep, before any step is compiled.
+"""Declares steps: all names of a workflow, at every level, before any step is compiled.
 
-So that steps can name what comes later. Names and ids are checked here, and who depends on whom.
+So steps can refer to later ones. Names, ids and dependencies are checked here.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import msgspec
 
 from podium.language.codes import Code
 from podium.language.grammar import ACTIONS
+from podium.language.matrix import KEY, keys_of, without_matrix
 from podium.language.problems import Problems, suggestion
 from podium.language.references import NAMESPACES, Names, WorkflowNames
 from podium.language.scopes import Declared, Scope, ScopeKind, steps_inside
@@ -31,9 +32,9 @@ from podium.plan.plan import (
 )
 from podium.text import quoted
 
-# What a name may not contain (D03): these are syntax in references and paths.
+# What a name must not contain (D03), because these are syntax in references and paths.
 _NOT_IN_NAMES: Final = lazy_pattern(r"""[.\[\]{}"|/#]|:-""")
-# Names with a meaning; others may not start with an underscore.
+# Names with a special meaning; others must not start with an underscore.
 START: Final = "_start"
 ERROR: Final = "_error"
 _BODIES: Final[dict[str, ScopeKind]] = {
@@ -43,9 +44,9 @@ _BODIES: Final[dict[str, ScopeKind]] = {
     "repeat_until": "pass",
     "steps": "group",
 }
-# What may be declared by a step that cannot be read: itself, and context keys.
+# What an unreadable step may declare: itself, and context keys.
 _OF_A_STEP: Final = frozenset({"steps", "context"})
-# A call compiles another file; who knows how is handed in.
+# A call compiles another file, so the function for it is passed in.
 CallBody = Callable[[Mapping, Names], Body]
 
 
@@ -56,10 +57,10 @@ class WorkflowContext(msgspec.Struct):
     checker: Checker
     names: WorkflowNames
     tasks: TaskContext
-    # What a list of the workflow itself does with an outcome that nothing handles.
+    # How a main list of the workflow handles an outcome that no handler names.
     discipline: Discipline
     call: CallBody
-    # Where each step is, by its path.
+    # The position of each step, by its path.
     places: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
 
 
@@ -76,11 +77,12 @@ def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
         return
     if context.checker.is_damaged(steps):
         context.names.unclear |= _OF_A_STEP
-    for item in steps.items:
-        assert isinstance(item, Mapping)
+    for node in steps.items:
+        assert isinstance(node, Mapping)
+        item = _combined(node, context)
         name = value_at(item, "name")
         if not isinstance(name, Scalar):
-            # Reported as missing; what it declares is not known.
+            # Reported as missing; what it declares is unknown.
             context.names.unclear |= _OF_A_STEP
             continue
         declared = Declared(_step_id(item), name, item, _action(item, context), len(scope.listed), scope)
@@ -93,6 +95,15 @@ def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
         _declare_inside(declared, context)
     if any("depends_on" in step.node.entries for step in scope.listed) and _may_be_graph(scope, context):
         scope.needs = _needs(scope, context)
+
+
+def _combined(node: Mapping, context: WorkflowContext) -> Mapping:
+    if KEY not in node.entries and not context.checker.has_lost(node, KEY):
+        return node
+    step = without_matrix(node, context.checker, context.problems)
+    if "for_each" not in step.entries:
+        context.names.unclear.add("variables")
+    return step
 
 
 def _may_be_graph(scope: Scope, context: WorkflowContext) -> bool:
@@ -126,6 +137,7 @@ def _declare_inside(step: Declared, context: WorkflowContext) -> None:
     if isinstance(body, Mapping):
         if kind == "items":
             inner.variable = scalar_at(body, "as", "item")
+            inner.item_keys = keys_of(body)
             _check_variable(body, context.problems)
             if context.checker.has_lost(body, "as"):
                 context.names.unclear.add("variables")
@@ -135,7 +147,7 @@ def _declare_inside(step: Declared, context: WorkflowContext) -> None:
     if isinstance(steps, Sequence):
         declare(steps, inner, context)
     else:
-        context.names.unclear |= _OF_A_STEP  # reported as missing
+        context.names.unclear |= _OF_A_STEP  # already reported as missing
 
 
 def _check_variable(loop: Mapping, problems: Problems) -> None:
@@ -155,7 +167,7 @@ def _step_id(node: Mapping) -> str:
 
 
 def _action(node: Mapping, context: WorkflowContext) -> str:
-    """What the step does, by its keys; every other action it names as well is a problem."""
+    """What the step does, according to its keys; any further action that it names is reported."""
     keys = [key for key in node.entries if key in ACTIONS]
     actions = list(dict.fromkeys(ACTIONS[key] for key in keys))
     if len(actions) > 1:
@@ -205,28 +217,27 @@ def _check_name(name: Scalar, scope: Scope, problems: Problems) -> None:
 
 
 def _add(step: Declared, scope: Scope, problems: Problems) -> None:
-    """Make a step known by its id and its name, once each."""
+    """Register a step by its id and its name, once each."""
     written = value_at(step.node, "id")
     if isinstance(written, Scalar) and step.scope is scope:
         _check_name(written, scope, problems)
-    # In this order: of a step without an id of its own, the name is what is told.
+    # In this order: for a step without an id of its own, messages mention the name.
     for key, place in {step.step_id: written, str(step.name.value): step.name}.items():
         other = scope.steps.get(key)
         if other is None:
             scope.steps[key] = step
         elif other is not step:
             at = place if isinstance(place, Scalar) else step.name
-            line = problems.report.source.position(other.name.start).line
             problems.error(
                 Code.DUPLICATE_NAME,
                 at,
-                f"there is another step {quoted(key)} in line {line}.",
+                f"there is another step {quoted(key)} in {problems.line_of(other.name, at)}.",
                 "Give each step of a list, and each branch in it, a name of its own.",
             )
 
 
 def _needs(scope: Scope, context: WorkflowContext) -> list[list[int]]:
-    """The graph: what each step depends on."""
+    """The graph: the dependencies of each step."""
     problems, names_of_all = context.problems, context.names
     needs: list[list[int]] = []
     for step in scope.listed:
@@ -265,14 +276,16 @@ def _needs(scope: Scope, context: WorkflowContext) -> list[list[int]]:
             if itself
             else "Remove one of these dependencies.",
         )
-        # What follows from a graph is not asked of one that is none.
+        # An invalid graph is not checked further.
         return [[] for _ in needs]
     return needs
 
 
 def _meant_dependency(name: str, step: Declared) -> str:
-    """What to depend on instead: the step of this list that the named one is in, or one with a similar name."""
-    # Not all steps are declared yet: only this list is searched.
+    """A suggestion for `depends_on`: the step of this list that contains the named one, or one with a similar
+    name.
+    """
+    # Not all steps are declared yet, so only this list is searched.
     inner = dict(steps_inside(step.scope)).get(name)
     while inner is not None and inner.scope is not step.scope:
         inner = inner.scope.owner

@@ -1,14 +1,15 @@
-"""Problems of a file, told so that the reader can mend them without another look-up.
+"""Problems of a file, reported so that the reader can fix them without looking anything up.
 
     release.yaml:14:13: E204 step 'publish' needs 'biuld', which no step defines.
        14 |     needs: [biuld]
           |             ^^^^^
     Did you mean 'build'? Steps in this file: build, test.
 
-A file is read to its end and all its problems are reported together. Whatever a message quotes comes from
-the file and is shown with control characters spelled out, so that it cannot write to the reader's terminal.
+A file is read to its end and all its problems are reported together. Everything that a message quotes comes
+from the file and is shown with control characters escaped, so that it cannot affect the reader's terminal.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from enum import StrEnum
 from itertools import islice
@@ -17,11 +18,11 @@ from unicodedata import category, east_asian_width
 import msgspec
 
 from podium.language.codes import Code
-from podium.language.source import Source
+from podium.language.source import Position, Source
 from podium.text import quoted, visible
 
-# A file with more problems than this is not mended by reading about all of them; and a hostile file must
-# not be able to fill the memory with complaints about itself.
+# Reading more problems than this does not help to fix a file; and a malicious file must not be able to fill
+# the memory with messages about itself.
 MAX_PROBLEMS = 100
 
 
@@ -64,7 +65,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
                 self.excerpt[self.column - 1 : self.end_column - 1],
             )
             gutter = " " * max(0, 5 - len(str(self.line)))
-            # Tabs stay tabs, so that the mark is below the text however wide a tab is shown.
+            # Tabs are kept, so that the mark is below the text whatever the width of a tab.
             padding = "".join("\t" if c == "\t" else " " * _width(c) for c in before)
             lines.append(f"{gutter}{self.line} | {visible(self.excerpt)}")
             lines.append(
@@ -76,13 +77,39 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class Report:
-    """The problems found so far in one source."""
+    """The problems found so far in one source, and in others that were spliced into it.
+
+    Positions are consecutive: the text of another source starts where the last one ended.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._sources = [source]
+        # The position at which each source starts.
+        self._bases = [0]
         self._errors: list[Diagnostic] = []
         self._warnings: list[Diagnostic] = []
         self._reported = 0
+        # A problem of `defaults` is found again in every step that uses them.
+        self._listed: set[tuple[Code, int, str]] = set()
+
+    def splice(self, source: Source) -> int:
+        """Add another source; its positions start at the returned one."""
+        self._bases.append(self._bases[-1] + len(self._sources[-1].text) + 1)
+        self._sources.append(source)
+        return self._bases[-1]
+
+    def base(self, place: int) -> int:
+        """The position at which the source containing `place` starts."""
+        return self._bases[bisect_right(self._bases, place) - 1]
+
+    def source_of(self, place: int) -> Source:
+        return self._sources[bisect_right(self._bases, place) - 1]
+
+    def position(self, place: int) -> Position:
+        source = self.source_of(place)
+        at = source.position(place - self.base(place))
+        return at if source is self.source else Position(at.line, at.column, source.name)
 
     def error(self, code: Code, start: int, end: int, message: str, hint: str = "") -> None:
         self._add(code, Severity.ERROR, start, end, message, hint)
@@ -92,9 +119,10 @@ class Report:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """What was found, in the order of the file. When there is too much, warnings make room for errors."""
+        """The problems in the order of the file. If there are too many, errors take precedence over warnings."""
         shown = (self._errors + self._warnings)[:MAX_PROBLEMS]
-        return sorted(shown, key=lambda found: (found.line, found.column))
+        files = {visible(source.name): number for number, source in enumerate(self._sources)}
+        return sorted(shown, key=lambda found: (files[found.file], found.line, found.column))
 
     @property
     def omitted(self) -> int:
@@ -107,30 +135,33 @@ class Report:
 
     @property
     def is_full(self) -> bool:
-        """No further problem will be listed: whoever would have to think hard about one need not."""
+        """Whether no further problem will be listed, so that expensive checks can be skipped."""
         return len(self._errors) >= MAX_PROBLEMS
 
     def count_only(self) -> None:
-        """One more problem that will not be listed."""
+        """Count one more problem without listing it."""
         self._reported += 1
 
     def _add(self, code: Code, severity: Severity, start: int, end: int, message: str, hint: str) -> None:
+        if (code, start, message) in self._listed:
+            return
         self._reported += 1
         found = self._errors if severity is Severity.ERROR else self._warnings
         if len(found) >= MAX_PROBLEMS:
             return
-        at = self.source.position(start)
-        excerpt = self.source.line(at.line)
-        # Of a place that spans several lines only the first is marked.
+        self._listed.add((code, start, message))
+        source, at = self.source_of(start), self.position(start)
+        excerpt = source.line(at.line)
+        # If a place spans several lines, only the first is marked.
         end_column = min(at.column + max(1, end - start), max(len(excerpt), at.column) + 1)
         if len(excerpt) > 200:
-            # A file of one endless line must not be printed with each of its problems.
+            # A file that is one very long line must not be printed with each of its problems.
             excerpt = ""
         found.append(
             Diagnostic(
                 code,
                 severity,
-                visible(self.source.name),
+                visible(source.name),
                 at.line,
                 at.column,
                 end_column,
@@ -147,10 +178,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     word = word.lower()
     candidates = list(written)
     if len(candidates) > _MAX_CANDIDATES:
-        # Comparing with each takes too long; a slip of the pen seldom changes the first letter or the length much.
+        # Comparing with every word takes too long; a typing mistake rarely changes the first letter or the
+        # length much.
         alike = (other for other in candidates if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2)
         candidates = list(islice(alike, _MAX_CANDIDATES))
-    from difflib import get_close_matches  # loaded with the first mistake
+    from difflib import get_close_matches  # imported with the first mistake
 
     near = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return f"Did you mean {quoted(written[near[0]])}?" if near else ""
@@ -161,7 +193,7 @@ _MAX_CANDIDATES = 500
 
 def _width(character: str) -> int:
     if character == "\t":
-        return 2  # A terminal moves to its next stop; a mark of one column would be easy to miss.
+        return 2  # A terminal moves to its next tab stop; a mark of one column would be easy to overlook.
     if (shown := visible(character)) != character:
         return len(shown)
     if category(character) in ("Mn", "Me"):

@@ -1,4 +1,4 @@
-"""Durations like 90s, 2m or 1h30m: what a file may say where seconds are meant. A plan holds seconds."""
+"""Durations like 90s, 2m or 1h30m, which a file may use instead of seconds. A plan holds seconds."""
 
 import math
 from typing import Final

@@ -2,13 +2,13 @@
 
     ${steps.Test.exit_code} == 0 and not startswith(lower(${context.branch}), 'wip/')
 
-A reference is one token, bound to a value when the expression is evaluated; what the value holds is never read as
-a part of the expression. Precedence is Python's, weakest first:
+A reference is one token, bound to a value when the expression is evaluated; the value is never parsed as a
+part of the expression. Precedence is Python's, lowest first:
 
     or    and    not    == != < <= > >= in, not in    + -    * / %    - (sign)
 
-Whatever can be said while the file is read is said then: the first problem ends the reading, with its place in the
-text. What the operators mean, and why, is in `expressions/evaluate.py`.
+Everything that can be checked without values is checked here: the first problem ends the parsing, with its
+position in the text. What the operators mean, and why, is in `expressions/evaluate.py`.
 """
 
 import re
@@ -44,8 +44,9 @@ __all__ = ["ExpressionProblem", "OnReference", "parse_expression"]
 
 MAX_CHARACTERS: Final = 10_000
 MAX_NODES: Final = 1_000
-# Of the tree, and of brackets and signs in each other. Whoever walks a tree may use recursion.
-DEEPEST: Final = 64
+# Limit for the depth of the tree, and for nested brackets and signs, so that code may walk a tree by
+# recursion.
+MAX_DEPTH: Final = 64
 
 
 def parse_expression(text: str, reference: OnReference) -> Expression:
@@ -70,7 +71,7 @@ _TokenKind: TypeAlias = Literal["value", "reference", "name", "operator", "end"]
 
 class _Token(msgspec.Struct, frozen=True, gc=False):
     kind: _TokenKind
-    # The operator or the name; of anything else as much as a message shows.
+    # The operator or the name; for any other token, as much of the text as a message shows.
     text: str
     start: int
     end: int
@@ -92,7 +93,7 @@ _TOKEN: Final = lazy_pattern(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Longer signs first. What people write who know another language, and what it is called here.
+# Longer operators first. These are operators of other languages, with what to write here instead.
 _FOREIGN: Final = lazy_pattern(r"===|!==|\*\*|//|&&|\|\||<>|=>|=<|<<|>>|==|!=|[=!&|^~?:.;{}$@`'\"\\]")
 _NUMBER: Final = lazy_pattern(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DIGITS: Final = lazy_pattern(r"0|[1-9][0-9]*")
@@ -117,7 +118,7 @@ _WRITE: Final = {
     "'": "Write ' at its end, or \\' to mean the character itself.",
     '"': 'Write " at its end, or \\" to mean the character itself.',
 }
-# What makes a foreign sign of an operator that is before it.
+# Characters that, following an operator, make it a foreign one.
 _MAKES_LONGER: Final = frozenset("=*/<>")
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in"})
 _CONSTANTS: Final[dict[str, Literal_]] = {
@@ -135,9 +136,9 @@ class _Lexer:
         self._text = text
 
     def token(self, at: int) -> _Token:
-        """The token that starts at `at` or after blanks there."""
+        """The token that starts at `at`, or after blanks there."""
         found = _TOKEN.match(self._text, at)
-        assert found is not None  # `other` takes every character, `end` the end
+        assert found is not None  # `other` matches every character, `end` the end
         group = found.lastgroup
         assert group is not None
         start, end = found.span(group)
@@ -222,7 +223,7 @@ def _number(written: str, start: int) -> int | float:
             f"the number {quoted(written)} is too large to be exact.",
             f"The largest is {LARGEST}; put quotes around what is a name and not a quantity.",
         )
-    # A plan is JSON, and JSON does not tell 1.0 from 1.
+    # A plan is JSON, and JSON does not distinguish 1.0 from 1.
     return int(number) if number.is_integer() else number
 
 
@@ -230,7 +231,7 @@ def _number(written: str, start: int) -> int | float:
 
 
 class _Typed(msgspec.Struct, frozen=True, gc=False):
-    """A part of the tree while it is being built: what is known about its value, and where it is."""
+    """A part of the tree while it is built: what is known about its value, and its position."""
 
     tree: Expression
     kinds: Kinds
@@ -296,10 +297,10 @@ class _Parser:
         raise self._unexpected()
 
     def _expression(self, weakest: int) -> _Typed:
-        """What is here, with every operator that binds more strongly than `weakest`."""
+        """Parse an operand and all operators that bind more strongly than `weakest`."""
         # An operand of an operand of an operand: at most two for each level of the tree.
         self._operands += 1
-        if self._operands > 2 * DEEPEST:
+        if self._operands > 2 * MAX_DEPTH:
             raise self._too_deep(self._token.start, self._token.end)
         left = self._operand(weakest)
         while (strength := self._strength_of_next()) > weakest:
@@ -388,7 +389,7 @@ class _Parser:
         return self._node(tree, function.gives, name, close, arguments)
 
     def _until(self, close: str, opened: _Token) -> tuple[list[_Typed], _Token]:
-        """Expressions between commas, up to the bracket that closes them. A comma may be after the last."""
+        """Expressions between commas, up to the bracket that closes them. A trailing comma is allowed."""
         self._nest(opened)
         items: list[_Typed] = []
         while not self._is_next(close):
@@ -483,7 +484,7 @@ class _Parser:
     ) -> _Typed:
         self._count(first.start, last.end)
         depth = 1 + max([part.depth for part in parts], default=0)
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise self._too_deep(first.start, last.end)
         return _Typed(tree, kinds, first.start, last.end, depth)
 
@@ -496,11 +497,13 @@ class _Parser:
 
     def _nest(self, token: _Token) -> None:
         self._nested += 1
-        if self._nested > DEEPEST:
+        if self._nested > MAX_DEPTH:
             raise self._too_deep(token.start, token.end)
 
     def _too_deep(self, start: int, end: int) -> ExpressionProblem:
-        return ExpressionProblem(start, end, f"the expression is nested more than {DEEPEST} deep.", _IN_STEPS)
+        return ExpressionProblem(
+            start, end, f"the expression is nested more than {MAX_DEPTH} deep.", _IN_STEPS
+        )
 
     def _unexpected(self) -> ExpressionProblem:
         token = self._token
@@ -529,7 +532,7 @@ def _bare_name(name: _Token) -> ExpressionProblem:
 
 
 def _meant(word: str) -> str:
-    """What to write for a word that is known from elsewhere."""
+    """What to write instead of a word that other languages use."""
     if word == "is":
         return "Write == to compare."
     known = word.lower() in _KEYWORDS or word.lower() in _CONSTANTS
@@ -540,7 +543,7 @@ def _counted(count: int) -> str:
     return "one argument" if count == 1 else f"{count} arguments"
 
 
-# --- what can be said about types before there are values -------------------------------------------
+# --- type checks before there are values ------------------------------------------------------------
 
 
 class _Signature(msgspec.Struct, frozen=True):
@@ -556,7 +559,7 @@ _FUNCTIONS: Final[dict[str, _Signature]] = {
     "float": _Signature((Kinds.NUMBER | Kinds.TEXT,), Kinds.NUMBER, "float(${...})"),
     "str": _Signature((Kinds.ANY,), Kinds.TEXT, "str(${...})"),
     "lower": _Signature((Kinds.TEXT,), Kinds.TEXT, "lower(${...})"),
-    "startswith": _Signature((_TESTED, _TESTED), Kinds.BOOL, "startswith(${...}, 'beginning')"),
+    "startswith": _Signature((_TESTED, _TESTED), Kinds.BOOL, "startswith(${...}, 'prefix')"),
     "endswith": _Signature((_TESTED, _TESTED), Kinds.BOOL, "endswith(${...}, 'end')"),
     "matches": _Signature((_TESTED, _TESTED), Kinds.BOOL, "matches(${...}, 'pattern')"),
 }
@@ -620,7 +623,7 @@ def _describe(part: _Typed) -> str:
 
 
 def _checked_arithmetic(left: _Typed, operator: BinaryOperator, right: _Typed) -> Kinds:
-    """What the operation gives, if it can give anything."""
+    """The kinds that the operation can return; raises if there are none."""
     both = left.kinds & right.kinds
     gives = both & (Kinds.NUMBER | Kinds.TEXT if operator == "+" else Kinds.NUMBER)
     if not gives:

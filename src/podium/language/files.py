@@ -1,4 +1,4 @@
-"""Files that a workflow refers to. The language reads none itself: whoever loads a workflow hands them in."""
+"""Files that a workflow refers to. The language reads none itself: callers that load a workflow pass them in."""
 
 from typing import Protocol
 
@@ -6,7 +6,9 @@ import msgspec
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A file: what messages call it, its content, and its identity, the same for every way of naming it."""
+    """A file: its name in messages, its content, and its identity, which is the same however the file is
+    named.
+    """
 
     name: str
     content: bytes
@@ -15,14 +17,14 @@ class FoundFile(msgspec.Struct, frozen=True):
 
 class Files(Protocol):
     def read(self, path: str, beside: str) -> FoundFile | None:
-        """The file at `path`, looked for beside the file named `beside`, then in the workspace."""
+        """The file at `path`, searched beside the file named `beside`, then in the workspace."""
 
     def is_in_workspace(self, path: str) -> bool:
-        """Whether a step could read it there; also true if nobody can know."""
+        """Whether a step could read it there; also true if that cannot be determined."""
 
 
 class NoFiles:
-    """For texts that come from nowhere, and for tests."""
+    """For texts without a location, and for tests."""
 
     def read(self, path: str, beside: str) -> FoundFile | None:
         return None

@@ -1,7 +1,8 @@
-"""The workflow language as a table: every key, what it takes, and what it is for.
+"""The workflow language as a table: every key, its values, and its purpose.
 
-The loader checks files against this table, `podium schema workflow` prints it as a JSON Schema, and the documentation
-lists it. What cannot be said key by key (names, targets, references) is checked in the modules beside this one.
+The loader checks files against this table, `podium schema workflow` prints it as a JSON Schema, and the
+documentation lists it. What is not specific to one key (names, targets, references) is checked in the modules
+beside this one.
 """
 
 from typing import Final
@@ -30,16 +31,19 @@ _WORDS: Final = Text()
 _TEMPLATE: Final = Text(template=True)
 _ARGUMENT: Final = Text(template=True, also_numbers=True, may_be_empty=True)
 _PATH: Final = Text(template=True, expected="a path")
+_WITHOUT_REFERENCE: Final = r"(?:(?!\$\{)[\s\S])+"
+_FIXED_PATH: Final = Text(pattern=_WITHOUT_REFERENCE, expected="a path, without ${...}")
 ENV_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _ENV_NAMES: Final = ListOf(Text(pattern=ENV_NAME, expected="the name of a variable, like GITHUB_TOKEN"))
 VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _ENV: Final = MapOf(_ARGUMENT, key=ENV_NAME, expected="the name of a variable, like LOG_LEVEL")
 _CONDITION: Final = Either((Flag(), Named("condition")))
-_STEPS: Final = ListOf(Named("step"), least=1)
+_STEPS: Final = ListOf(Named("step"), least=1, included="include")
 _LABELS: Final = MapOf(Text(also_numbers=True, may_be_empty=True))
 _MEMORY: Final = Text(pattern=r"[0-9]+(\.[0-9]+)?\s*([KMGT]i?)?B?", expected="a size, like 512M or 2G")
 
-FALLBACKS: Final = ("reject", "emulate", "degrade")
+_LITERAL: Final = Either((Text(expected="text", may_be_empty=True), Number(), Flag()))
+
 TRIED_AGAIN_ON: Final = ("timeout", "rate_limit")
 
 # --- small records --------------------------------------------------------------------------------
@@ -202,6 +206,90 @@ _SESSION = Record(
         )
     },
     main="resume",
+)
+_NOTIFICATION = Record(
+    "notification",
+    "a notification",
+    {
+        "on": Field(
+            ListOf(Choice(("failure", "success", "waiting", "budget")), least=1),
+            "When: the last try failed, success, a person is needed, 80% of a budget are used.",
+            required=True,
+        ),
+        "webhook": Field(
+            Text(template=True, expected="an address like https://example.com/hook"),
+            "An address that is sent the notification as JSON.",
+        ),
+        "command": Field(
+            ListOf(_ARGUMENT, least=1), "A program that reads the same JSON on its standard input."
+        ),
+        "apprise": Field(
+            Text(template=True, expected="an address of Apprise, like mailto://user:password@example.com"),
+            "An address of the library Apprise: mail, chat services and others.",
+        ),
+    },
+    mistaken={
+        "url": "Write `webhook:`.",
+        "slack": "Write `apprise:` with an address like slack://....",
+        "email": "Write `apprise:` with an address like mailto://....",
+        "when": "Write `on:`.",
+    },
+)
+_NOTIFY: Final = ListOf(Named("notification"), least=1)
+_CONTAINER = Record(
+    "container",
+    "'container'",
+    {
+        "image": Field(
+            Text(template=True, expected="the name of an image, like python:3.12"),
+            "The image that the command runs in.",
+            required=True,
+        ),
+        "runtime": Field(
+            Choice(("podman", "docker")), "The program that runs it (default: the one that is installed)."
+        ),
+        "network": Field(
+            _TEMPLATE, "The network: none, host, or the name of one (default: that of the program)."
+        ),
+        "user": Field(
+            Text(template=True, also_numbers=True, expected="a user, like 1000:1000"),
+            "The user inside (default: the user who runs Podium).",
+        ),
+        "pull": Field(
+            Choice(("missing", "always", "never")),
+            "When the image is fetched from its registry (default missing).",
+        ),
+    },
+    main="image",
+    mistaken={
+        "volumes": "The workspace and the artifacts are mounted; other folders are not.",
+        "env": "Write `env:` beside `container:`.",
+        "entrypoint": "Write the program and its arguments as `command:`; the entrypoint of the image is not used.",
+        "workdir": "Write `workdir:` beside `container:`.",
+    },
+)
+_SSH = Record(
+    "ssh",
+    "'ssh'",
+    {
+        "host": Field(
+            Text(template=True, expected="the name or address of a machine"),
+            "The machine: a name of your OpenSSH configuration, or an address.",
+            required=True,
+        ),
+        "user": Field(_TEMPLATE, "The user there (default: as OpenSSH is configured)."),
+        "port": Field(
+            Number(least=1, most=65535, integer=True), "The port (default: as OpenSSH is configured)."
+        ),
+        "identity_file": Field(_PATH, "The private key to use, on this machine."),
+    },
+    main="host",
+    mistaken={
+        "key": "Write `identity_file:`.",
+        "hostname": "Write `host:`.",
+        "username": "Write `user:`.",
+        "password": "Passwords are not supported: use a key without a passphrase, or an agent that holds it.",
+    },
 )
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -367,7 +455,7 @@ _PROVIDER_SETTINGS: Final = {
     "workspace": Field(
         Choice(("shared", "worktree")), "worktree: a git worktree of its own; its changes are kept as a diff."
     ),
-    "session": Field(Named("session"), "Go on with an earlier step's conversation."),
+    "session": Field(Named("session"), "Continue the conversation of an earlier step."),
 }
 _STEP = Record(
     "step",
@@ -383,6 +471,7 @@ _STEP = Record(
         "labels": Field(_LABELS, "Labels of your own."),
         "when": Field(_CONDITION, "The step is skipped unless this holds."),
         "on": Field(Named("on"), "Where to go afterwards."),
+        "notify": Field(_NOTIFY, "Who is notified when it fails, succeeds or waits."),
         "depends_on": Field(
             ListOf(Text(expected="the name of a step")),
             "Steps that must have ended before; makes the list a graph.",
@@ -428,7 +517,14 @@ _STEP = Record(
         "while": Field(Named("while"), "Steps, as long as a condition holds."),
         "repeat_until": Field(Named("repeat_until"), "Steps, until a condition holds."),
         "steps": Field(_STEPS, "A group of steps."),
-        # beside parallel and for_each
+        # one task, call or group for each of several values
+        "matrix": Field(
+            MapOf(
+                ListOf(_LITERAL, least=1), key=VARIABLE, expected="a name of letters, digits and _, like os"
+            ),
+            "Lists of values: the step runs for each combination, in parallel; ${matrix.KEY} is the value.",
+        ),
+        # for parallel, for_each and matrix
         "join": Field(Named("join"), "Whose success counts, and how long to wait."),
         "max_workers": Field(_COUNT, "How many branches at the same time (default 10)."),
         # tasks
@@ -446,6 +542,10 @@ _STEP = Record(
             Choice(("inherit", "minimal")), "minimal, the default of agents: PATH, HOME and the like only."
         ),
         "workdir": Field(_PATH, "Where the command runs, below the workspace."),
+        "container": Field(
+            Named("container"), "The container that the command runs in, by Podman or Docker."
+        ),
+        "ssh": Field(Named("ssh"), "The machine that the command runs on, by OpenSSH."),
         "keep_children": Field(Flag(), "Processes it leaves behind live until the run ends."),
         "cache": Field(Flag(), "Reuse an earlier result when nothing changed."),
         "budget": Field(Named("budget"), "What this step may cost."),
@@ -454,20 +554,62 @@ _STEP = Record(
     mistaken={
         "catch": "Write `on:` with `failure:` instead of 'catch'.",
         "run": "Write `command:` with a list, like [make, test], or `shell:` for a script.",
-        "script": "Write `shell:`.",
+        "script": "Write `shell:`; several lines are one text below `shell: |`.",
+        "before_script": "Write a step of its own before this one, with `shell:`.",
+        "after_script": "Write a step below `finally:`, with `shell:`.",
+        "bash": "Write `shell:`.",
+        "bash_command": "Write `shell:`.",
         "cmd": "Write `command:`.",
+        "cmds": "Write `shell:` with several lines, or a step for each command.",
+        "commands": "Write `shell:` with several lines, or a step for each command.",
         "needs": "Write `depends_on:`.",
-        "if": "Write `when:`.",
+        "deps": "Write `depends_on:`.",
+        "depends": "Write `depends_on:`.",
+        "dependsOn": "Write `depends_on:`.",
+        "if": "Write `when:`, like `when: {expr: \"${context.branch} == 'main'\"}`.",
+        "condition": "Write `when:`, like `when: {expr: \"${context.branch} == 'main'\"}`.",
         "unless": "Write `when:` with `not:`.",
+        "only": "Write `when:` with a condition.",
+        "except": "Write `when:` with `not:`.",
         "foreach": "Write `for_each:`.",
+        "with_items": "Write `for_each:` with `items:` and `steps:`.",
         "loop": "Write `for_each:`, `while:` or `repeat_until:`.",
         "until": "Write `repeat_until:`.",
+        "strategy": "Write `matrix:` directly, like `matrix: {os: [linux, mac]}`.",
         "retries": "Write `retry:` with `attempts:`.",
         "environment": "Write `env:`.",
+        "env_file": "Write it at the top of the file: it holds for all steps.",
         "goto": "Write `on:` with `success:` and in it `goto:`.",
         "continue_on_error": "Write `allow_failure: true`.",
-        "uses": "Write `call:`.",
+        "continue-on-error": "Write `allow_failure: true`.",
+        "ignore_errors": "Write `allow_failure: true`.",
+        "timeout-minutes": "Write `timeout:` with a duration, like `timeout: 10m`.",
+        "working-directory": "Write `workdir:`.",
+        "working_directory": "Write `workdir:`.",
+        "dir": "Write `workdir:`.",
+        "cwd": "Write `workdir:`.",
+        "uses": "Write `call:` for a workflow file, or `command:` for what the action does.",
+        "with": "Write `env:` for variables of a command; a called workflow has `inputs:` below `call:`.",
+        "register": "Leave it out: the output of each step is ${steps.NAME.output}.",
+        "runs-on": "Leave it out: steps run where Podium runs, or on the workers of `podium run --pool`.",
+        "stage": "Leave it out: steps run in the order of the list, or by `depends_on:`.",
+        "image": "Write `container:`, like `container: {image: python}`.",
         "agent": "Write `provider:` and `prompt:`.",
+    },
+)
+
+_INCLUDE = Record(
+    "include",
+    "an entry with 'include'",
+    {
+        "include": Field(
+            Text(
+                pattern=_WITHOUT_REFERENCE,
+                expected="the path of a file with a list of steps, without ${...}",
+            ),
+            "In the place of a step: a file with a list of steps, which are put here when the workflow is read.",
+            required=True,
+        )
     },
 )
 
@@ -482,6 +624,10 @@ _INPUT = Record(
         ),
         "default": Field(Anything(), "Its value when none is given."),
         "required": Field(Flag(), "It is required."),
+        "secret": Field(
+            Flag(),
+            "It is a secret: given as `env:NAME` or `file:PATH`, used like the secrets of a step, and never recorded.",
+        ),
         "enum": Field(ListOf(Anything(), least=1), "The values there are."),
         "description": Field(Text(may_be_empty=True), "What it is for."),
     },
@@ -502,6 +648,9 @@ _PROVIDER = Record(
         "cost_field": Field(_WORDS, "In JSON: where it says what it has cost, in dollars."),
     },
 )
+# Keys of steps that `defaults` may also have: they apply to each step that may have the key and does not set
+# it.
+FROM_DEFAULTS: Final = ("container", "ssh", "env_policy", "workdir", "limits", "model", "access")
 _DEFAULTS = Record(
     "defaults",
     "'defaults'",
@@ -509,7 +658,11 @@ _DEFAULTS = Record(
         "timeout": Field(_SECONDS, "For tasks that have none."),
         "retry": Field(Named("retry"), "For tasks that have none."),
         "provider": Field(_WORDS, "For agent steps that name none."),
-        "env": Field(_ENV, "For every task."),
+        "env": Field(_ENV, "For every task; a step's own variables are added to it."),
+        **{
+            key: Field(_STEP.fields[key].shape, f"For steps that may have `{key}` and do not.")
+            for key in FROM_DEFAULTS
+        },
     },
 )
 _CONCURRENCY = Record(
@@ -569,6 +722,11 @@ _WORKFLOW = Record(
         "context": Field(MapOf(Anything()), "Variables and their first values."),
         "secrets": Field(_ENV_NAMES, "Names of the secrets that steps may ask for."),
         "env": Field(_ENV, "Environment variables of every command."),
+        "env_file": Field(
+            Either((_FIXED_PATH, ListOf(_FIXED_PATH, least=1))),
+            "Files of NAME=value lines, from the folder of this file: variables of the run, read when it starts or "
+            "continues.",
+        ),
         "env_allow": Field(_ENV_NAMES, "Variables that ${env.X} may name."),
         "env_policy": Field(Choice(("inherit", "minimal")), "For steps that do not say it."),
         "http_allow": Field(ListOf(_WORDS), "Hosts that http steps may call."),
@@ -584,6 +742,7 @@ _WORKFLOW = Record(
             "Agent programs of your own.",
         ),
         "budget": Field(Named("budget"), "What the run may cost."),
+        "notify": Field(_NOTIFY, "Who is notified when the run fails, succeeds or waits for a person."),
         "max_transitions": Field(_COUNT, "Maximum number of returns to a visited step (default 1000)."),
         "max_parallel": Field(_COUNT, "Maximum number of tasks that run in parallel (default 16)."),
         "concurrency": Field(
@@ -609,12 +768,21 @@ _WORKFLOW = Record(
         "finally": Field(_STEPS, "What is done on every way out."),
     },
     mistaken={
-        "jobs": "Write `steps:`.",
+        "jobs": "Write `steps:`; a job is a step with `steps:` of its own, and its `needs` is `depends_on:`.",
         "tasks": "Write `steps:`.",
+        "stages": "Leave it out: steps run in the order of the list, or by `depends_on:`.",
         "vars": "Write `context:`.",
-        "variables": "Write `context:`.",
+        "variables": "Write `env:` for variables of commands, or `context:` for values of the workflow.",
+        "params": "Write `inputs:`.",
+        "parameters": "Write `inputs:`.",
         "env_vars": "Write `env:`.",
+        "dotenv": "Write `env_file:`.",
+        "on": "Leave it out: `podium hook` and `podium schedule` say what starts a workflow.",
+        "schedule": "Leave it out: `podium schedule` says when a workflow runs.",
+        "cron": "Leave it out: `podium schedule` says when a workflow runs.",
+        "permissions": "Leave it out: steps have the permissions of the user who runs them.",
         "on_error": "Write a step named `_error`, or `finally:`.",
+        "handlerOn": "Write a step named `_error`, or `finally:`.",
     },
 )
 
@@ -624,6 +792,7 @@ RECORDS: Final = {
     for record in (
         _WORKFLOW,
         _STEP,
+        _INCLUDE,
         _ON,
         _TARGET,
         _CONDITION_RECORD,
@@ -633,6 +802,9 @@ RECORDS: Final = {
         _BUDGET,
         _EXPECT,
         _SESSION,
+        _NOTIFICATION,
+        _CONTAINER,
+        _SSH,
         _FOR_EACH,
         _WHILE,
         _REPEAT_UNTIL,
@@ -651,7 +823,7 @@ RECORDS: Final = {
 
 # --- which keys go together -----------------------------------------------------------------------
 
-# The keys that make a step do something; a step has one of them, or only a condition.
+# The keys that define what a step does; a step has one of them, or only a condition.
 ACTIONS: Final = {
     "command": "command",
     "shell": "command",
@@ -670,29 +842,42 @@ ACTIONS: Final = {
     "steps": "steps",
 }
 _EVERY_STEP: Final = frozenset(
-    {"name", "id", "description", "labels", "when", "on", "depends_on", "allow_failure", "max_visits"}
+    {
+        "name",
+        "id",
+        "description",
+        "labels",
+        "when",
+        "on",
+        "depends_on",
+        "allow_failure",
+        "max_visits",
+        "notify",
+    }
 )
 _RETRIED: Final = frozenset({"retry", "timeout"})
 _TASK: Final = _RETRIED | {
     "idempotent", "on_doubt", "secrets", "env", "env_allow", "output_file", "capture", "expect", "limits", "cache",
 }  # fmt: skip
 _PROCESS: Final = _TASK | {"env_policy", "workdir", "keep_children", "input_file"}
-# What may be beside each action.
+_COMBINED: Final = frozenset({"matrix"})
+# The keys that can be combined with each action.
 BESIDE: Final = {
-    "command": _EVERY_STEP | _PROCESS | {"command", "shell"},
+    "command": _EVERY_STEP | _COMBINED | _PROCESS | {"command", "shell", "ssh", "container"},
     "agent": _EVERY_STEP
+    | _COMBINED
     | _PROCESS
     | {"prompt", "prompt_file", "provider", "input_files", "inject", "budget", *_PROVIDER_SETTINGS},
-    "http": _EVERY_STEP | _TASK | {"http"},
-    "python": _EVERY_STEP | _TASK | {"python", "env_policy", "workdir"},
+    "http": _EVERY_STEP | _COMBINED | _TASK | {"http"},
+    "python": _EVERY_STEP | _COMBINED | _TASK | {"python", "env_policy", "workdir"},
     "set": _EVERY_STEP | {"set"},
-    "publish": _EVERY_STEP | {"publish"},
-    "approval": _EVERY_STEP | {"approval"},
-    "call": _EVERY_STEP | _RETRIED | {"call"},
+    "publish": _EVERY_STEP | _COMBINED | {"publish"},
+    "approval": _EVERY_STEP | _COMBINED | {"approval"},
+    "call": _EVERY_STEP | _COMBINED | _RETRIED | {"call"},
     "parallel": _EVERY_STEP | _RETRIED | {"parallel", "join", "max_workers", "budget"},
     "for_each": _EVERY_STEP | _RETRIED | {"for_each", "join", "budget"},
     "while": _EVERY_STEP | _RETRIED | {"while", "budget"},
     "repeat_until": _EVERY_STEP | _RETRIED | {"repeat_until", "budget"},
-    "steps": _EVERY_STEP | _RETRIED | {"steps", "budget"},
+    "steps": _EVERY_STEP | _COMBINED | _RETRIED | {"steps", "budget"},
     "gate": _EVERY_STEP,
 }

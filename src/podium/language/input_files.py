@@ -1,8 +1,8 @@
 """Files that steps read, and whether any step of the workflow writes them.
 
-Artifacts are shared by the whole run, calls included, so the question is asked when all files have been read. A name
-with a reference in it is known only when the run is under way: as something read it is not judged, as something
-written it counts for every name it could become.
+Artifacts are shared by the whole run, including calls, so this is checked when all files have been read. A
+name with a reference in it is only known at run time: as a file to read it is not checked, as a file to write
+it matches every name it could become.
 """
 
 import re
@@ -37,12 +37,12 @@ class FileUses:
         self._written.append(path)
 
     def warn(self, files: Files) -> None:
-        """For each file that is read, that no step writes, and that is not in the workspace."""
+        """Warn about each file that is read, that no step writes, and that is not in the workspace."""
         names = tuple(_plain(path) for path in self._written if isinstance(path, str))
         patterns = [_pattern(path) for path in self._written if not isinstance(path, str)]
         for wanted in self._wanted:
             path = _plain(wanted.path)
-            # A folder is there when something in it is.
+            # A folder exists if something in it does.
             is_written = any(name == path or name.startswith(f"{path}/") for name in names)
             if is_written or any(one.match(path) for one in patterns) or files.is_in_workspace(wanted.path):
                 continue

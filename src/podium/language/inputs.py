@@ -1,4 +1,4 @@
-"""`inputs`: what a run is given, and whether what is written about it fits together."""
+"""`inputs`: what a run is given, and whether their declarations are consistent."""
 
 from collections.abc import Mapping as MappingOf
 from typing import Any, Final
@@ -15,7 +15,7 @@ from podium.plan.declared import fits
 from podium.plan.plan import Input
 from podium.text import quoted
 
-_TOLD: Final = {
+_IN_WORDS: Final = {
     "string": "text",
     "int": "a whole number",
     "number": "a number",
@@ -26,7 +26,7 @@ _TOLD: Final = {
 
 
 def known_type(name: str, node: Node | None, checker: Checker) -> str | None:
-    """The type of an input; None if one is written that could not be read."""
+    """The type of an input; None if its declaration could not be read."""
     entry = node.entries[name].value if isinstance(node, Mapping) else None
     if not isinstance(entry, Mapping) or checker.has_lost(entry, "type"):
         return None
@@ -45,6 +45,9 @@ def inputs_of(node: Node | None, checker: Checker, problems: Problems) -> dict[s
 
 def _input_of(name: str, node: Mapping, type_: str | None, problems: Problems) -> Input:
     default, enum = value_at(node, "default"), value_at(node, "enum")
+    is_secret = bool(scalar_at(node, "secret", False))
+    if is_secret:
+        _check_secret(name, node, problems)
     if default is not None and scalar_at(node, "required"):
         problems.at_key(
             Code.CONFLICTING_KEYS,
@@ -64,11 +67,33 @@ def _input_of(name: str, node: Mapping, type_: str | None, problems: Problems) -
         literal_of(default) if default is not None else None,
         values,
         scalar_at(node, "description"),
+        is_secret,
     )
 
 
+def _check_secret(name: str, node: Mapping, problems: Problems) -> None:
+    """Its value is a text that is unknown before the run and is in no file."""
+    for key in ("default", "enum"):
+        if key in node.entries:
+            problems.at_key(
+                Code.CONFLICTING_KEYS,
+                node,
+                key,
+                f"the input {quoted(name)} is secret, and {quoted(key)} would write its value into the file.",
+                f"Remove `{key}`, or `secret`.",
+            )
+    if (type_ := scalar_at(node, "type", "string")) != "string":
+        problems.at_key(
+            Code.CONFLICTING_KEYS,
+            node,
+            "type",
+            f"the input {quoted(name)} is secret, so it is text and not of the type {quoted(type_)}.",
+            "Write `type: string`, or leave `type` out.",
+        )
+
+
 def enum_of(name: str, enum: Node | None, type_: str | None, problems: Problems) -> tuple[Any, ...]:
-    """The values that are allowed; each has to be of the type."""
+    """The allowed values; each has to be of the input's type."""
     for item in enum.items if isinstance(enum, Sequence) else ():
         _check_type(f"a value of {quoted(name)}", item, type_, problems, ", or change `type`")
     return tuple(literal_of(enum)) if enum is not None else ()
@@ -81,7 +106,7 @@ def _check_type(what: str, node: Node, type_: str | None, problems: Problems, ot
         Code.WRONG_TYPE,
         node,
         f"{what} is {describe(node)}, but its type is {type_}.",
-        f"Write {_TOLD[type_]}{otherwise}.",
+        f"Write {_IN_WORDS[type_]}{otherwise}.",
     )
     return False
 
@@ -102,7 +127,7 @@ def _check_kinds(what: str, node: Node, kinds: Kinds, type_: str, problems: Prob
             Code.WRONG_KIND,
             node,
             f"{what} is {describe_kinds(kinds & ~Kinds.NULL or kinds)}, but its type is {type_}.",
-            f"Write {_TOLD[type_]}, or a ${{...}} that names such a value.",
+            f"Write {_IN_WORDS[type_]}, or a ${{...}} that names such a value.",
         )
 
 
@@ -114,9 +139,10 @@ def check_given_inputs(
     kinds: MappingOf[str, Kinds],
     problems: Problems,
 ) -> None:
-    """What a `call` gives to another workflow: known, of the right type, and all that is required.
+    """Check what a `call` passes to another workflow: known names, the right types, and everything that is
+    required.
 
-    `kinds`: of the inputs that are not written out, what is known about their values.
+    `kinds`: what is known about the values of inputs that are not literals.
     """
     entries = given.entries if given is not None else {}
     meant: set[str] = set()
@@ -129,12 +155,14 @@ def check_given_inputs(
             hint = suggestion(key, inputs, "inputs")
             meant.update(name for name in inputs if f"Did you mean {quoted(name)}?" in hint)
             problems.error(Code.UNKNOWN_NAME, entry.key, f"{quoted(name)} has no input {quoted(key)}.", hint)
+        elif known.secret:
+            continue  # the caller has checked it: no value is passed
         elif key in kinds:
             _check_kinds(what, entry.value, kinds[key], known.type, problems)
         elif _check_type(what, entry.value, known.type, problems):
             _check_enum(what, entry.value, known.enum, problems)
     for key, wanted in inputs.items():
-        if wanted.required and key not in entries and key not in meant:
+        if (wanted.required or wanted.secret) and key not in entries and key not in meant:
             problems.error(
                 Code.MISSING_KEY,
                 at,

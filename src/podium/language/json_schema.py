@@ -1,4 +1,4 @@
-"""The grammar as a JSON Schema, for editors; made from the loader's own table."""
+"""The grammar as a JSON Schema for editors, generated from the loader's own table."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ from podium.language.shapes import (
 
 
 def workflow_schema() -> dict[str, Any]:
-    """A JSON Schema (2020-12) for workflow files. What it cannot say (names, references) the loader checks."""
+    """A JSON Schema (2020-12) for workflow files. The loader checks what it cannot express (names,
+    references).
+    """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Podium workflow",
@@ -72,7 +74,10 @@ def _shape(shape: Shape) -> dict[str, Any]:
             return {}
         case ListOf():
             least = {"minItems": shape.least} if shape.least else {}
-            return {"type": "array", "items": _shape(shape.item), **least}
+            items = _shape(shape.item)
+            if shape.included:
+                items = {"anyOf": [items, _ref(shape.included)]}
+            return {"type": "array", "items": items, **least}
         case MapOf():
             names = {"propertyNames": {"pattern": _whole(shape.key)}} if shape.key is not None else {}
             return {"type": "object", "additionalProperties": _shape(shape.value), **names}
@@ -92,13 +97,15 @@ def _text(shape: Text) -> dict[str, Any]:
         text["minLength"] = 1
     if not shape.also_numbers:
         return text
-    # What is written is taken as text; no pattern has a place for a sign.
+    # What is written is read as text; no pattern allows a sign.
     number = {"type": "number"} if shape.pattern is None else {"type": "number", "minimum": 0}
     return {"anyOf": [text, number, {"type": "boolean"}]}
 
 
 def _whole(pattern: str) -> str:
-    """The pattern for all of a text. In some languages `$` also matches before a line feed at the end."""
+    """The pattern anchored to the whole text. In some languages `$` also matches before a line feed at the
+    end.
+    """
     return f"^(?:{pattern})$(?!\\n)"
 
 

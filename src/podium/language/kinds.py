@@ -1,7 +1,7 @@
-"""What is known about the type of a value before it is there.
+"""What is known about the type of a value before the value exists.
 
-`int(${x})` is a number whatever `x` will be, and `${steps.Build.output}` will be text or, before the step has run,
-null. A problem is reported while a file is read only if every kind that is still possible makes it one.
+`int(${x})` is a number whatever `x` will be, and `${steps.Build.output}` will be text or, before the step has
+run, null. A problem is reported while a file is read only if it occurs for every kind that is still possible.
 """
 
 from enum import Flag, auto

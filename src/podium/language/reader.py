@@ -1,11 +1,11 @@
-"""YAML text to a tree with positions, refusing what cannot be trusted.
+"""YAML text to a tree with positions; refuses what is ambiguous or unsafe.
 
-The grammar is PyYAML's C parser, read as a stream of events; what the events mean is decided here, because
-PyYAML's own loader turns the key `on` into True, keeps the last of two equal keys, and crashes on deep
-nesting. Scalars follow the core schema of YAML 1.2. Constructs that make a file mean something else than it
-shows (anchors, aliases, merge keys, tags, several documents) are refused, each with its own code.
+The parser is PyYAML's C parser, read as a stream of events. The events are interpreted here, because PyYAML's
+own loader turns the key `on` into True, keeps the last of two equal keys, and crashes on deep nesting.
+Scalars follow the core schema of YAML 1.2. Constructs that make a file mean something other than it shows
+(anchors, aliases, merge keys, tags, several documents) are refused, each with its own code.
 
-Everything is bounded before it is built: size, depth, numbers, and the count of complaints.
+Everything is bounded before it is built: size, depth, numbers, and the number of problems.
 """
 
 import re
@@ -34,7 +34,7 @@ MAX_DEPTH: Final = 64
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What was read: the tree, if the text has one that can be relied on, and every problem on the way."""
+    """The result of reading: the tree, if the text has a reliable one, and every problem that was found."""
 
     source: Source
     root: Node | None
@@ -42,7 +42,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def read_yaml(content: bytes, name: str, *, max_depth: int = MAX_DEPTH) -> Document:
-    """Read one YAML document. Never raises for anything `content` holds."""
+    """Read one YAML document. Never raises, whatever `content` holds."""
     if len(content) > MAX_BYTES:
         source = Source(name, "")
         report = Report(source)
@@ -77,14 +77,15 @@ def read_yaml(content: bytes, name: str, *, max_depth: int = MAX_DEPTH) -> Docum
     return Document(source, _Composer(source, report, max_depth).compose(), report)
 
 
-# What the C parser takes; checked beforehand, because its own complaint has no usable position. It also takes U+0085,
-# U+2028, U+2029 and a lone carriage return for line breaks, as no editor does: a comment could hide a key behind one.
+# What the C parser accepts; checked beforehand, because its own message has no usable position. The parser
+# also treats U+0085, U+2028, U+2029 and a lone carriage return as line breaks, unlike any editor: a comment
+# could hide a key behind one.
 _NOT_ALLOWED = (
     "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 
 
-# What nearly all files are made of alone.
+# Nearly all files consist of these characters only.
 _ORDINARY = bytes([*b"\t\n", *range(0x20, 0x7F)])
 
 
@@ -107,25 +108,26 @@ def _characters_are_allowed(source: Source, report: Report) -> bool:
     return False
 
 
-# What has started: whether it is a mapping (else a list), where, and its items; of a mapping keys and values by turns.
+# An open collection: whether it is a mapping (else a list), its position, and its items; in a mapping keys
+# and values alternate.
 _Open: TypeAlias = tuple[bool, int, list[Node]]
 
 
 class _Composer:
-    """Builds the tree from events with a stack of its own; problems that can be stepped over are."""
+    """Builds the tree from events with a stack of its own; continues after problems where possible."""
 
     def __init__(self, source: Source, report: Report, max_depth: int) -> None:
         self._source = source
         self._report = report
         self._max_depth = max_depth
         self._open: list[_Open] = [(False, 0, [])]
-        # False once something was refused whose meaning is unknown, so that no later check builds on it.
+        # False once something was refused whose meaning is unknown, so that no later check relies on it.
         self._reliable = True
 
     def compose(self) -> Node | None:
         _, _, roots = self._open[0]
         if not self._take_all():
-            # What can be said about the mappings that never ended is said.
+            # Report what is known about the mappings that never ended.
             while len(self._open) > 1:
                 self._close(len(self._source.text))
             return None
@@ -134,16 +136,16 @@ class _Composer:
         return roots[0] if roots and self._reliable else None
 
     def _take_all(self) -> bool:
-        """Take the events of the first document; False when reading on makes no sense."""
+        """Take the events of the first document; False if reading further makes no sense."""
         documents = 0
         opened, most = self._open, self._max_depth
-        # Of the innermost list or mapping that is open.
+        # Items of the innermost open list or mapping.
         items = opened[0][2]
         try:
-            # None comes after the last one.
+            # None follows the last one.
             event: Any
             for event in iter(CSafeLoader(self._source.text).get_event, None):
-                # Nearly all events are of the first three kinds, and there is nothing to complain about.
+                # Nearly all events are of the first three kinds and need no further checks.
                 kind = type(event)
                 if kind is ScalarEvent and event.anchor is None and event.tag is None:
                     text: str = event.value
@@ -173,7 +175,7 @@ class _Composer:
         return True
 
     def _take(self, event: yaml.NodeEvent) -> bool:
-        """Take what is refused in one way or another; False when reading on makes no sense."""
+        """Handle an event that is refused for some reason; False if reading further makes no sense."""
         start, end = _span(event)
         self._refuse_anchor_and_tag(event, start)
         _, _, items = self._open[-1]
@@ -192,14 +194,14 @@ class _Composer:
         return True
 
     def _close(self, end: int) -> None:
-        """End the innermost list or mapping, and put it into the one around it."""
+        """End the innermost list or mapping, and add it to the one around it."""
         is_mapping, start, items = self._open.pop()
         node = Mapping(start, end, self._entries(items)) if is_mapping else Sequence(start, end, items)
         self._open[-1][2].append(node)
 
     def _entries(self, items: list[Node]) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
-        # The last key has no value if the text broke off there.
+        # The last key has no value if the text ended there.
         for key, value in zip(items[::2], items[1::2], strict=False):
             if type(key) is Scalar and (text := key.text) not in entries and text != "<<":
                 entries[text] = Entry(key, value)
@@ -241,7 +243,7 @@ class _Composer:
         return True
 
     def _plain(self, text: str, start: int, end: int) -> Scalar:
-        """A scalar without quotes: what it means depends on how it looks."""
+        """An unquoted scalar, whose type depends on its text."""
         resolved = _resolve(text)
         if resolved is _OUT_OF_RANGE:
             self._reliable = False
@@ -276,7 +278,7 @@ class _Composer:
         )
 
     def _refuse_anchor_and_tag(self, event: yaml.NodeEvent, start: int) -> None:
-        # Either may be before the other, and both before the value.
+        # They may come in either order, both before the value.
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
             at = self._source.text.find(f"&{event.anchor}", start)
             self._report.error(
@@ -316,7 +318,7 @@ class _Composer:
                 f" {error.context} that started in line {self._source.position(min(began, len(text))).line}"
             )
             if at >= len(text.rstrip()):
-                # Something was never ended: where it started tells more than the end of the file.
+                # Something was not closed: its start is more useful than the end of the file.
                 at = began
         at = min(at, len(text))
         line = self._source.line(self._source.position(at).line)
@@ -344,7 +346,7 @@ def _span(event: yaml.Event) -> tuple[int, int]:
 
 
 class _Refused:
-    """A number that YAML allows and that would not survive being stored."""
+    """A number that YAML allows but that would change when stored."""
 
 
 _OUT_OF_RANGE: Final = _Refused()
@@ -365,7 +367,7 @@ _INTEGER = lazy_pattern(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = lazy_pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = lazy_pattern(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _NUMBER_BEGINS = frozenset("+-.0123456789")
-# How a plain scalar starts that may be something else than text.
+# First characters of plain scalars that may be something other than text.
 _MEANS_MORE = _NUMBER_BEGINS | {word[:1] for word in _WORDS}
 
 

@@ -2,8 +2,8 @@
 
     context.KEY   inputs.NAME   steps.STEP.FIELD   env.NAME   loop.FIELD   run.FIELD   and the variable of a loop
 
-Unknown names are problems while the file is read, with the nearest known one; a known step that has not run yet is
-null when the time comes. Secrets (`${env.NAME}` of a declared secret) may not go where values are stored.
+Unknown names are reported while the file is read, with the nearest known one; a known step that has not run
+yet is null at run time. Secrets (`${env.NAME}` of a declared secret) may not be used where values are stored.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,21 +22,22 @@ from podium.language.tree import Mapping as MappingNode
 from podium.language.tree import Scalar
 from podium.text import quoted
 
-# Told of a reference and its place in a text: the reference with ids for names, and what is known of its value.
+# Called with a reference and its position in a text; returns it with ids for names, and what is known of its
+# value.
 Resolve: TypeAlias = Callable[[Reference, int, int], tuple[Reference, Kinds]]
 
 
 class Place(Enum):
-    """Where a text is: what becomes of a secret there."""
+    """Where a text is used, which decides who could see a secret in it."""
 
-    PRIVATE = auto()  # only the child sees it: env, headers
-    ARGUMENT = auto()  # everybody on the machine sees it: argv
-    ADDRESS = auto()  # whoever keeps records of requests sees it
-    PROMPT = auto()  # another company sees it
-    STORED = auto()  # it is kept: conditions, items, context, outputs, names of files
+    PRIVATE = auto()  # only the child process sees it: env, headers
+    ARGUMENT = auto()  # every process on the machine sees it: argv
+    ADDRESS = auto()  # logs of requests contain it
+    PROMPT = auto()  # the model's provider sees it
+    STORED = auto()  # it is stored: conditions, items, context, outputs, file names
 
 
-# Where a secret is seen by others, and by whom.
+# The places where others see a secret, and who they are.
 _SEEN: Final = {
     Place.ARGUMENT: "every process of the machine can see it",
     Place.ADDRESS: "servers and proxies write addresses down",
@@ -108,7 +109,7 @@ FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
     "while": _LOOP,
     "repeat_until": _LOOP,
 }
-# What fields are called elsewhere.
+# Names of fields in other tools.
 _MEANT: Final = {
     "stdout": "output",
     "result": "output",
@@ -118,7 +119,7 @@ _MEANT: Final = {
     "returncode": "exit_code",
     "ok": "exit_code",
 }
-# What is never in a name, and shows that an expression was meant.
+# These never occur in a name, and show that an expression was meant.
 _OPERATORS: Final = ("(", ")", " + ", " - ", " * ", " == ", " != ", " < ", " > ", " and ", " or ")
 _SUMMARY: Final = (
     "count",
@@ -146,7 +147,7 @@ _RUN: Final = {
     "workspace": Kinds.TEXT,
     "started_at": Kinds.TEXT,
 }
-# How a run ends is known only where it has ended.
+# How a run ends is only known where it has ended.
 _ENDED: Final = {"status": Kinds.TEXT, "error": _TEXT_OR_NULL, "exit_code": Kinds.NUMBER}
 NAMESPACES: Final = ("context", "steps", "inputs", "env", "loop", "run")
 KIND_OF_INPUT: Final = {
@@ -160,28 +161,33 @@ KIND_OF_INPUT: Final = {
 
 
 class WorkflowNames(msgspec.Struct):
-    """What a whole workflow declares."""
+    """Everything that a workflow declares."""
 
     context: dict[str, Any] = msgspec.field(default_factory=dict)
-    # Keys that a `set` step somewhere creates.
+    # Keys that some `set` step creates.
     set_keys: set[str] = msgspec.field(default_factory=set)
     # Name and type; None if the type could not be read.
     inputs: dict[str, str | None] = msgspec.field(default_factory=dict)
+    # Those of the inputs whose values are secrets.
+    secret_inputs: frozenset[str] = frozenset()
     secrets: set[str] = msgspec.field(default_factory=set)
     env_allow: set[str] = msgspec.field(default_factory=set)
-    # Of these (`context`, `inputs`, `steps`, ...) not all declarations could be read: a name may be among them.
+    # Namespaces (`context`, `inputs`, `steps`, ...) of which not all declarations could be read, so that
+    # unknown names may exist.
     unclear: set[str] = msgspec.field(default_factory=set)
-    # Whether something was written for a key of a mapping that could not be used.
+    # Whether a key of a mapping was written but could not be used.
     has_lost: Callable[[MappingNode, str], bool] = lambda _node, _key: False
-    # The outputs of the workflow that a step calls; None if they are not known.
+    # Whether any part of a mapping could not be used.
+    is_damaged: Callable[[MappingNode], bool] = lambda _node: False
+    # The outputs of the workflow that a step calls; None if they are unknown.
     outputs_of: Callable[[Declared], Collection[str] | None] = lambda _step: None
 
     def may_declare(self, what: str, name: str, known: Iterable[str]) -> bool:
-        """Whether an unknown name may well be one of those that could not be read, and not a slip of the pen."""
+        """Whether an unknown name is more likely one of those that could not be read than a typing mistake."""
         return what in self.unclear and not did_you_mean(name, known)
 
     def may_wait_for(self, found: NotVisible) -> bool:
-        """Whether a step may have ended after all: not all that is waited for could be read."""
+        """Whether a step may have ended after all, because not all dependencies could be read."""
         return found.reason == "same time" and "depends_on" in self.unclear
 
     def context_keys(self) -> list[str]:
@@ -189,7 +195,7 @@ class WorkflowNames(msgspec.Struct):
 
 
 class Names(msgspec.Struct):
-    """What can be named at one step."""
+    """The names that can be used at one step."""
 
     problems: Problems
     workflow: WorkflowNames
@@ -204,7 +210,7 @@ class Names(msgspec.Struct):
         return name in NAMESPACES or any(scope.variable == name for scope in self.scope.outwards())
 
     def reader(self, scalar: Scalar, place: Place) -> Resolve:
-        """What to call for each reference found in a text."""
+        """The function to call for each reference found in a text."""
 
         def on_reference(reference: Reference, start: int, end: int) -> tuple[Reference, Kinds]:
             return _Resolving(self, scalar, place, reference, start, end).resolve()
@@ -213,7 +219,7 @@ class Names(msgspec.Struct):
 
 
 class _Resolving:
-    """One reference on its way."""
+    """Resolves one reference."""
 
     __slots__ = ("_names", "_path", "_place", "_reference", "_scalar", "_span")
 
@@ -240,9 +246,9 @@ class _Resolving:
         first = self._path[0]
         scope: Scope | None = self._names.scope
         while scope is not None:
-            # The variable of a loop is before everything else: that is what shadowing means.
+            # The variable of a loop takes precedence: that is what shadowing means.
             if scope.variable == first:
-                return Kinds.ANY
+                return self._item(scope)
             scope = scope.outer
         match first:
             case "context":
@@ -261,6 +267,15 @@ class _Resolving:
                 return self._unknown_namespace(str(first))
 
     # --- namespaces -------------------------------------------------------------------------------
+
+    def _item(self, scope: Scope) -> Kinds:
+        known = sorted(scope.item_keys or ())
+        if not known or len(self._path) < 2 or self._path[1] in known:
+            return Kinds.ANY
+        key = str(self._path[1])
+        return self._unknown(
+            f"{quoted(str(self._path[0]))} has no key {quoted(key)}.", suggestion(key, known, "keys")
+        )
 
     def _context(self) -> Kinds:
         workflow = self._names.workflow
@@ -286,7 +301,7 @@ class _Resolving:
                 value = value[part]
             else:
                 return Kinds.ANY
-        # A `set` step may replace the value, but not known to which kind.
+        # No `set` step replaces this key's value, so its kind is known.
         return _kind_of(value)
 
     def _input(self) -> Kinds:
@@ -296,8 +311,32 @@ class _Resolving:
             return Kinds.ANY
         if name not in known:
             return self._undeclared("inputs", f"unknown input {quoted(name)}.", name, known, "inputs")
+        if name in self._names.workflow.secret_inputs:
+            return self._secret_input(name)
         type_ = known[name]
         return Kinds.ANY if len(self._path) > 2 or type_ is None else KIND_OF_INPUT[type_] | Kinds.NULL
+
+    def _secret_input(self, name: str) -> Kinds:
+        """A step that names it sees it; it need not be listed."""
+        if len(self._path) > 2:
+            return self._unknown(
+                f"the secret input {quoted(name)} is text, without parts.", "Use it as a whole."
+            )
+        if self._place is Place.STORED:
+            self._error(
+                Code.SECRET_STORED,
+                f"the secret input {quoted(name)} is not allowed here: this value is stored.",
+                "Write it in the `env` of the step that needs it.",
+            )
+        elif self._names.step is None:
+            self._error(
+                Code.SECRET_NOT_DECLARED,
+                f"the secret input {quoted(name)} may only be used in steps.",
+                "Move it into the `env` of the step that needs it.",
+            )
+        else:
+            self._warn_if_visible(f"the secret input {quoted(name)}")
+        return _TEXT_OR_NULL
 
     def _env(self) -> Kinds:
         names = self._names
@@ -309,10 +348,10 @@ class _Resolving:
         if name in names.workflow.secrets or name in names.secrets:
             self._check_secret(name)
         elif name not in names.env_allow and name not in names.workflow.env_allow:
-            self._tell_not_allowed(name)
+            self._report_not_allowed(name)
         return _TEXT_OR_NULL
 
-    def _tell_not_allowed(self, name: str) -> None:
+    def _report_not_allowed(self, name: str) -> None:
         names = self._names
         if not {"secrets", "env_allow"}.isdisjoint(names.workflow.unclear) or names.problems.is_enough():
             return
@@ -345,18 +384,22 @@ class _Resolving:
                 if of_a_step
                 else f"Move it into the `env` of a step with `secrets: [{name}]`.",
             )
-        elif self._place is not Place.PRIVATE:
-            names.problems.inside(
+        else:
+            self._warn_if_visible(f"the secret {quoted(name)}")
+
+    def _warn_if_visible(self, secret: str) -> None:
+        if self._place is not Place.PRIVATE:
+            self._names.problems.inside(
                 Code.SECRET_VISIBLE,
                 self._scalar,
                 *self._span,
-                f"the secret {quoted(name)} is visible here: {_SEEN[self._place]}.",
+                f"{secret} is visible here: {_SEEN[self._place]}.",
                 _INSTEAD[self._place],
                 Severity.WARNING,
             )
 
     def _may_be_listed(self, name: str, step: Declared) -> bool:
-        """Whether the step lists the secret in a way that was complained about already."""
+        """Whether the step lists the secret, but in an invalid way that was reported already."""
         workflow = self._names.workflow
         unknown = [other for other in self._names.secrets if other not in workflow.secrets]
         return workflow.has_lost(step.node, "secrets") or bool(did_you_mean(name, unknown))
@@ -424,7 +467,13 @@ class _Resolving:
         elif first in self._names.workflow.inputs:
             hint = f"Write ${{inputs.{'.'.join(map(str, self._path))}}}."
         else:
-            hint = suggestion(first, known, "names")
+            from podium.language.other_tools import namespace_hint, variable_hint
+
+            rest = ".".join(map(str, self._path[1:]))
+            hint = namespace_hint(first, rest)
+            if not hint and not rest and not did_you_mean(first, known):
+                hint = variable_hint(first)
+            hint = hint or suggestion(first, known, "names")
         return self._unknown(f"{quoted(first)} is not known here.", hint)
 
     # --- steps ------------------------------------------------------------------------------------
@@ -458,7 +507,7 @@ class _Resolving:
         return [name for scope in self._names.scope.outwards() for name in scope.steps]
 
     def _field(self, step: Declared, place: int) -> Kinds:
-        """What is known about `steps.X` from the part at `place` on."""
+        """What is known about `steps.X`, starting with the part at `place`."""
         fields = FIELDS_OF_A_STEP[step.action]
         if not fields:
             return Kinds.ANY
@@ -496,7 +545,7 @@ class _Resolving:
                 return fields[name] if rest == len(self._path) else Kinds.ANY
 
     def _output(self, step: Declared, place: int) -> Kinds:
-        """What a called workflow gives back: only what it declares."""
+        """The outputs of a called workflow: only what it declares."""
         declared = self._names.workflow.outputs_of(step)
         name = str(self._path[place])
         if declared is not None and name not in declared:
@@ -508,7 +557,7 @@ class _Resolving:
         return Kinds.ANY
 
     def _form(self, step: Declared, place: int) -> Kinds:
-        """What a person filled in: only what was asked for."""
+        """The answers of a person: only the declared fields."""
         approval = step.node.entries["approval"].value
         if isinstance(approval, MappingNode) and self._names.workflow.has_lost(approval, "form"):
             return Kinds.ANY
@@ -557,7 +606,7 @@ class _Resolving:
         self._path = (*self._path[:place], found.step_id, *self._path[place + 1 :])
         return self._field(found, place + 1)
 
-    # --- telling ----------------------------------------------------------------------------------
+    # --- reporting --------------------------------------------------------------------------------
 
     def _part(self, place: int, what: str, known: Callable[[], list[str]]) -> str | None:
         if place < len(self._path) and isinstance(self._path[place], str):
@@ -582,7 +631,7 @@ class _Resolving:
         return Kinds.ANY
 
     def _undeclared(self, where: str, message: str, name: str, known: Iterable[str], what: str) -> Kinds:
-        """About a name that the workflow could declare, and may have tried to."""
+        """Report a name that the workflow could declare, and may have tried to."""
         if self._names.problems.is_enough() or self._names.workflow.may_declare(where, name, known):
             return Kinds.ANY
         otherwise = f"Add it to the workflow's `{where}`."
@@ -599,7 +648,7 @@ class _Resolving:
 
 
 def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[str, str]:
-    """Why a step cannot be named, and what to do about it: `ask`, with the way to the step in it."""
+    """Why a step cannot be named, and what to do about it: `ask`, with the path to the step inserted."""
     step = found.step
     if found.reason == "shadowed":
         return (
@@ -609,7 +658,7 @@ def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[s
     if step is names.step:
         return f"the step {quoted(name)} has not run when this is asked.", "Name a step that it depends on."
     visible = list(names.scope.outwards())
-    # The step that is known here, and that the other one is in.
+    # The visible step that contains the other one.
     outer = step
     while outer.scope.owner is not None and outer.scope not in visible:
         outer = outer.scope.owner
@@ -630,7 +679,7 @@ def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[s
     )
 
 
-# How the steps inside another are named.
+# How to refer to the steps inside another.
 _THROUGH: Final = {
     "for_each": "iterations[0]",
     "while": "last",

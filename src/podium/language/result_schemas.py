@@ -1,7 +1,7 @@
-"""Is what a step's result is held against a JSON Schema at all?
+"""Whether the schema for a step's result is a valid JSON Schema.
 
-Common keywords, and those that hold further schemas, must have the form that the standard gives them:
-these mistakes are reported with their place. The library that checks results has the last word.
+Common keywords, and those that contain further schemas, must have the form that the standard requires: these
+mistakes are reported with their position. The library that checks results decides about the rest.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ _JSON_TYPES: Final = ("object", "array", "string", "boolean", "null", "integer",
 
 
 class Mistake(NamedTuple):
-    """What is wrong with a schema: where, and what would be right."""
+    """A mistake in a schema: where, and what would be correct."""
 
     path: NodePath
     message: str
@@ -26,9 +26,9 @@ class Mistake(NamedTuple):
 
 
 def mistakes_of(schema: Any) -> list[Mistake]:
-    """Everything that keeps it from being a JSON Schema, from the outside inwards."""
+    """Everything that makes it an invalid JSON Schema, from the outside inwards."""
     found: list[Mistake] = []
-    # Not by recursion: nobody has bounded the depth of a schema that is in a file of its own.
+    # Not recursive: the depth of a schema in a file of its own is not limited.
     to_read: deque[tuple[NodePath, Any]] = deque([((), schema)])
     while to_read:
         path, one = to_read.popleft()
@@ -46,7 +46,7 @@ def mistakes_of(schema: Any) -> list[Mistake]:
 
 
 def _refused(schema: Any) -> list[Mistake]:
-    """What only the library finds: a step must not run and then fail because its schema cannot be used."""
+    """What only the library finds: a step must not run and then fail because its schema is unusable."""
     try:
         check_schema(schema)
     except InvalidSchema as refused:
@@ -74,7 +74,7 @@ _SINGLE: Final = frozenset(
     }
 )  # fmt: skip
 
-# Where below the schema it is, what is wrong, what to write.
+# The place below the schema, what is wrong, what to write.
 _Wrong = tuple[NodePath, str, str]
 
 
@@ -102,7 +102,7 @@ def _type(value: Any, _root: Any) -> _Wrong | None:
 
 def _type_hint(name: Any) -> str:
     if name is None:
-        # YAML reads the bare word as nothing, which is the usual way to get here.
+        # YAML reads the bare word as null, which is the most common cause.
         return 'Write "null" in quotes to allow null, or another type.'
     return suggestion(str(name), _JSON_TYPES, "types")
 
@@ -125,7 +125,7 @@ def _reference(value: Any, root: Any) -> _Wrong | None:
 
 
 def _leads_somewhere(reference: str, root: Any) -> bool:
-    """Whether a `$ref` can be followed. Documents elsewhere are left to the library."""
+    """Whether a `$ref` can be resolved. The library handles other documents."""
     return not reference.startswith("#") or _referred(reference, root) is not _NOWHERE
 
 

@@ -1,8 +1,8 @@
-"""Where a character of a YAML value is in the file.
+"""Maps characters of a YAML value to their positions in the file.
 
-Templates and expressions are parsed as values; their problems have to be shown in the text people wrote, where
-quotes, escapes, indentation and folded lines are in between. Only messages need this, so the scalar is read a
-second time then, instead of keeping a place for every character of every file.
+Templates and expressions are parsed as values; their problems have to be shown in the original text, which
+may contain quotes, escapes, indentation and folded lines. Only messages need this, so the scalar is then read
+a second time, instead of keeping a position for every character of every file.
 """
 
 import re
@@ -13,10 +13,10 @@ from podium.language.source import Source
 from podium.language.tree import Scalar
 from podium.patterns import lazy_pattern
 
-# Where something starts and ends in the file.
+# Start and end positions in the file.
 _Span: TypeAlias = tuple[int, int]
 
-# Blanks and line breaks; of what is folded only the breaks count.
+# Blanks and line breaks; when folding, only the breaks count.
 _SPACE: Final = lazy_pattern(r"[ \t\r\n]+")
 _BREAK: Final = lazy_pattern(r"\r?\n")
 # \xNN, \uNNNN, \UNNNNNNNN, or one character after the backslash.
@@ -26,7 +26,7 @@ _JOINED: Final = lazy_pattern(r"\\\r?\n[ \t]*")
 
 
 def span_in_file(source: Source, scalar: Scalar, start: int, end: int) -> _Span:
-    """The place in the file of `value[start:end]`."""
+    """The position in the file of `value[start:end]`."""
     value = str(scalar.value)
     if value == source.text:
         return start, max(end, start + 1)  # a file that is read as one text, such as a prompt
@@ -36,14 +36,14 @@ def span_in_file(source: Source, scalar: Scalar, start: int, end: int) -> _Span:
     else:
         places = list(_in_flow(source.text, scalar, style))
     if start >= len(places):
-        # Behind the last character: where the value ends.
+        # After the last character, where the value ends.
         behind = places[-1][1] if places else scalar.start
         return behind, behind + 1
     return places[start][0], places[min(max(end, start + 1), len(places)) - 1][1]
 
 
 def _in_flow(text: str, scalar: Scalar, style: str) -> Iterator[_Span]:
-    """The places of the characters of a plain or quoted scalar, as YAML reads it."""
+    """The positions of the characters of a plain or quoted scalar, as YAML reads it."""
     is_quoted = style in "\"'"
     at, end = scalar.start + is_quoted, scalar.end - is_quoted
     while at < end:
@@ -64,7 +64,7 @@ def _in_flow(text: str, scalar: Scalar, style: str) -> Iterator[_Span]:
 
 
 def _folded(text: str, start: int, end: int) -> Iterator[_Span]:
-    """Blanks in a line mean themselves; one line break is a space, of several each but the first is a break."""
+    """Blanks within a line are literal; one line break is a space, several are as many breaks minus one."""
     breaks = [found.span() for found in _BREAK.finditer(text, start, end)]
     if not breaks:
         yield from ((at, at + 1) for at in range(start, end))
@@ -73,12 +73,12 @@ def _folded(text: str, start: int, end: int) -> Iterator[_Span]:
 
 
 def _in_block(text: str, scalar: Scalar, value: str) -> Iterator[_Span]:
-    """The places in a block of lines: what is not blank is there in the same order, once each."""
+    """The positions in a block scalar: every non-blank character appears in the same order, once."""
     at = text.find("\n", scalar.start) + 1
     for character in value:
         space = _SPACE.match(text, at, scalar.end)
         if character in " \t\r\n":
-            # Blanks may be indentation or folded; inside a line they mean themselves.
+            # Blanks may be indentation or folded; within a line they are literal.
             yield at, at + 1
             if space is not None and _BREAK.search(text, at, space.end()) is None:
                 at += 1

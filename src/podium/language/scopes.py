@@ -1,9 +1,9 @@
 """Which steps can be named from where.
 
-A list of steps is a scope, and what is inside a loop, a branch or a group is a scope inside it. From a step one can
-name the steps of its own list and of the lists around it, never those inside another. Where steps run at the same
-time (branches, graphs) only what has certainly ended before can be named: else the answer would depend on the order
-in which things happen.
+A list of steps is a scope, and a loop, a branch or a group is a scope inside it. A step can refer to the
+steps of its own list and of the lists around it, never to those inside another step. Where steps run
+concurrently (branches, graphs) it can only refer to those that have certainly ended before: otherwise the
+value would depend on the order of events.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,8 @@ import msgspec
 from podium.language.tree import Mapping, Scalar
 
 ScopeKind: TypeAlias = Literal["workflow", "finally", "branches", "items", "pass", "group"]
-LoopKind: TypeAlias = Literal["items", "pass"]
 
-# The kinds of a step, by what it does; `language/grammar.py` says which key makes which.
+# The kind of a step, by what it does; `language/grammar.py` maps keys to kinds.
 Action: TypeAlias = str
 
 
@@ -29,7 +28,7 @@ class Declared(msgspec.Struct, eq=False):
     action: Action
     index: int
     scope: "Scope"
-    # The parallel step whose branch this is, if it was declared one list further out as well.
+    # The parallel step whose branch this is, if it was also declared in the list around that step.
     branch_of: "Declared | None" = None
     body: "Scope | None" = None
 
@@ -40,15 +39,17 @@ class Scope(msgspec.Struct, eq=False):
     kind: ScopeKind
     outer: "Scope | None" = None
     owner: Declared | None = None
-    # The variable of the item; of a loop with passes None.
+    # The variable of the item; None for a loop with passes.
     variable: str | None = None
-    # Items that are taken at the same time.
+    # The keys of the item, if they are known.
+    item_keys: frozenset[str] | None = None
+    # Whether items run concurrently.
     concurrently: bool = False
     steps: dict[str, Declared] = msgspec.field(default_factory=dict)
     listed: list[Declared] = msgspec.field(default_factory=list)
-    # Of a graph: what each step depends on, by index. Of a flow None.
+    # For a graph: the dependencies of each step, by index; None for a flow.
     needs: list[list[int]] | None = None
-    # Of the outermost list: what is in the lists inside, by name; made when it is asked for.
+    # Outermost list only: the steps in the lists inside, by name; computed on demand.
     _hidden: dict[str, Declared] | None = None
 
     @property
@@ -65,7 +66,7 @@ class Scope(msgspec.Struct, eq=False):
         return next((scope for scope in self.outwards() if scope.is_loop), None)
 
     def hidden(self) -> dict[str, Declared]:
-        """The steps further in, by name, for messages. To be asked only when all of them are declared."""
+        """The steps further inside, by name, for messages. Only valid once all of them are declared."""
         if self._hidden is None:
             self._hidden = dict(steps_inside(self))
         return self._hidden
@@ -75,14 +76,14 @@ class Scope(msgspec.Struct, eq=False):
 
 
 class NotVisible(msgspec.Struct, frozen=True):
-    """A step that exists and cannot be named from here, and why."""
+    """A step that exists but cannot be named from here, and why."""
 
     step: Declared
     reason: Literal["inside", "same time", "shadowed"]
 
 
 def find_step(name: str, scope: Scope, asking: Declared | None) -> Declared | NotVisible | None:
-    """The step that `name` means in `scope`, for the step that asks (None: whoever comes after all of them)."""
+    """The step that `name` refers to in `scope`, seen from the step `asking` (None: from after all of them)."""
     inner = asking
     for around in scope.outwards():
         found = around.steps.get(name)
@@ -97,7 +98,9 @@ def find_step(name: str, scope: Scope, asking: Declared | None) -> Declared | No
 
 
 def is_meant(found: Declared, scope: Scope) -> bool:
-    """Whether the step's id, which is what a plan carries, means that step and no other further in."""
+    """Whether the step's id, which is what a plan contains, refers to that step and not to one further
+    inside.
+    """
     nearest = next(
         (around.steps[found.step_id] for around in scope.outwards() if found.step_id in around.steps), found
     )
@@ -105,9 +108,10 @@ def is_meant(found: Declared, scope: Scope) -> bool:
 
 
 def _has_ended_before(found: Declared, asking: Declared, scope: Scope) -> bool:
-    """Whether what `asking` learns about `found` cannot depend on the order of events."""
+    """Whether what `asking` can read of `found` is independent of the order of events."""
     if found.branch_of is not None and scope is not found.scope:
-        # Declared here on behalf of a parallel step: seen by those after it, not by its other branches.
+        # Declared here on behalf of a parallel step: visible to the steps after that, but not to its other
+        # branches.
         if found.branch_of is asking:
             return False
         found = found.branch_of
@@ -119,7 +123,7 @@ def _has_ended_before(found: Declared, asking: Declared, scope: Scope) -> bool:
 
 
 def waits_for(needs: list[list[int]], step: int, wanted: int) -> bool:
-    """Whether `step` starts only after `wanted` has ended, directly or not."""
+    """Whether `step` starts only after `wanted` has ended, directly or indirectly."""
     if wanted in needs[step]:
         return True
     seen, pending = {step}, list(needs[step])
@@ -134,7 +138,7 @@ def waits_for(needs: list[list[int]], step: int, wanted: int) -> bool:
 
 
 def steps_inside(scope: Scope) -> Iterator[tuple[str, Declared]]:
-    """The steps of the lists inside a list, by name; of two with the same name the first comes last."""
+    """The steps of the lists inside a list, by name; of two with the same name, the first one comes last."""
     for step in reversed(scope.listed):
         if step.body is not None:
             yield from steps_inside(step.body)

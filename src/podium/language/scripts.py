@@ -1,12 +1,13 @@
-"""`shell:`: a script for `sh`, into which values are never written.
+"""`shell:`: a script for `sh`, into which values are never inserted.
 
     shell: cp "${steps.Build.output}" "$HOME/${context.name}"
 
-Each `${...}` of a Podium namespace becomes a variable of the step's environment, and the script names that variable.
-So a value with quotes, `;` or `$(...)` stays a value. Any other `${...}` is the shell's own.
+Each `${...}` of a Podium namespace becomes an environment variable of the step, and the script refers to that
+variable. So a value with quotes, `;` or `$(...)` stays a value. Any other `${...}` is the shell's own.
 
-Where the shell does not expand variables (single quotes, a quoted here-document, after a backslash) a value cannot be
-given; the script is scanned for these places, so that this is an error here and not a literal `${...}` at run time.
+Where the shell does not expand variables (single quotes, a quoted here-document, after a backslash) a value
+cannot be used: the script is left unchanged there. The scan for these places exists because most authors of
+such a reference expect a value, and are warned.
 """
 
 import re
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 
 from podium.expressions.types import Reference, Template, Text
 from podium.language.codes import Code
+from podium.language.diagnostics import Severity
 from podium.language.references import Names, Place
 from podium.language.templates import (
     MAX_COMMAND,
@@ -25,17 +27,9 @@ from podium.language.templates import (
     resolved,
 )
 from podium.language.tree import Node, Scalar
+from podium.plan.scripts import VARIABLE
 
-# Every child's `PODIUM_*` variables are documented one by one; these are not for the author of a workflow.
-_VARIABLE: Final = "_podium_{}"
 _NAME: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
-SHELL: Final = ("sh", "-eu", "-c")
-
-
-class Script(NamedTuple):
-    text: str
-    # The variables that it names.
-    env: dict[str, Text]
 
 
 class LiteralPlace(NamedTuple):
@@ -46,16 +40,35 @@ class LiteralPlace(NamedTuple):
     why: str
 
 
+class Script(NamedTuple):
+    text: str
+    # The variables that it refers to.
+    env: dict[str, Text]
+    # References that the shell will not expand.
+    literal: tuple[LiteralPlace, ...] = ()
+
+
 def script_of(node: Node, names: Names) -> Script:
-    """Only the step sees the variables, so a secret may be among them."""
+    """Only the step sees the variables, so they may contain secrets."""
     assert isinstance(node, Scalar)
     try:
-        return parse_script(str(node.value), names.is_namespace, names.reader(node, Place.PRIVATE))
+        script = parse_script(str(node.value), names.is_namespace, names.reader(node, Place.PRIVATE))
     except ExpressionProblem as problem:
         names.problems.inside(
             Code.INVALID_TEMPLATE, node, problem.start, problem.end, problem.message, problem.hint
         )
         return Script("", {})
+    for place in script.literal:
+        names.problems.inside(
+            Code.SHELL_SYNTAX,
+            node,
+            place.start,
+            place.end,
+            f"the shell does not expand '${{...}}' {place.why}; it stays as it is written.",
+            "Write it in double quotes, or '$${' for the text '${'.",
+            Severity.WARNING,
+        )
+    return script
 
 
 def parse_script(text: str, is_namespace: Callable[[str], bool], reference: OnReference) -> Script:
@@ -69,28 +82,34 @@ def parse_script(text: str, is_namespace: Callable[[str], bool], reference: OnRe
         )
     variables: dict[Reference, str] = {}
     pieces: list[str] = []
+    unexpanded: list[LiteralPlace] = []
     at = 0
     literal = literal_places(text)
     while (found := text.find("${", at)) >= 0:
         if found > at and text[found - 1] == "$":
             pieces.append(text[at : found - 1] + "${")
             at = found + 2
+        elif (why := _why_literal(found, literal)) is not None:
+            unexpanded += _unexpanded(text, found, why, is_namespace)
+            pieces.append(text[at : found + 2])
+            at = found + 2
         elif not _is_reference(text, found, is_namespace):
             pieces.append(text[at : found + 2])
             at = found + 2
         else:
             used, end = _reference_at(text, found, reference)
-            _check_expanded(found, end, literal)
-            name = variables.setdefault(used, _VARIABLE.format(len(variables) + 1))
+            name = variables.setdefault(used, VARIABLE.format(len(variables) + 1))
             pieces.append(f"{text[at:found]}${{{name}}}")
             at = end
     env: dict[str, Text] = {name: Template((used,)) for used, name in variables.items()}
-    return Script("".join(pieces) + text[at:], env)
+    return Script("".join(pieces) + text[at:], env, tuple(unexpanded))
 
 
 def _is_reference(text: str, at: int, is_namespace: Callable[[str], bool]) -> bool:
+    if text.startswith("${{", at):
+        return True  # not valid in any shell: reported as in other texts
     found = _NAME.match(text, at)
-    # No shell has a `.` there: a misspelt namespace, which is reported like everywhere else.
+    # No shell allows a `.` there: a misspelt namespace, reported as in other texts.
     return found is not None and (is_namespace(found.group(1)) or text.startswith(".", found.end()))
 
 
@@ -107,15 +126,18 @@ def _reference_at(text: str, at: int, reference: OnReference) -> tuple[Reference
     return used, end
 
 
-def _check_expanded(start: int, end: int, literal: list[LiteralPlace]) -> None:
-    before = bisect_right(literal, start, key=lambda place: place.start) - 1
-    if before >= 0 and start < literal[before].end:
-        raise ExpressionProblem(
-            start,
-            end,
-            f"the shell does not expand '${{...}}' {literal[before].why}.",
-            "Write it in double quotes, or '$${' for the text '${'.",
-        )
+def _why_literal(at: int, literal: list[LiteralPlace]) -> str | None:
+    """Why the shell expands nothing at this place; None if it does."""
+    before = bisect_right(literal, at, key=lambda place: place.start) - 1
+    return literal[before].why if before >= 0 and at < literal[before].end else None
+
+
+def _unexpanded(text: str, at: int, why: str, is_namespace: Callable[[str], bool]) -> Iterator[LiteralPlace]:
+    """The reference there, if it is one. Texts of other languages also contain `${user.name}`."""
+    found = _NAME.match(text, at)
+    if found is not None and is_namespace(found.group(1)):
+        end = text.find("}", at)
+        yield LiteralPlace(at, end + 1 if end >= 0 else found.end(), why)
 
 
 # --- where a shell expands nothing ------------------------------------------------------------------
@@ -130,7 +152,7 @@ _SIMPLE_TEXT: Final = re.compile(r"""[^\\'"$()#<\n]+""")
 
 
 def literal_places(text: str) -> list[LiteralPlace]:
-    """In the order of the text."""
+    """The places in the order of the text."""
     return list(_Scanner(text).places())
 
 
@@ -138,9 +160,9 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        # What is open: `"`, or `(` for a `$(` or a subshell, inside which quotes start again.
+        # Open constructs: `"`, or `(` for a `$(` or a subshell, inside which quoting starts afresh.
         self._open: list[str] = []
-        # Here-documents that start with the next line: indented, quoted, delimiter.
+        # Here-documents that start on the next line: indented, quoted, delimiter.
         self._due: list[tuple[bool, bool, str]] = []
 
     def places(self) -> Iterator[LiteralPlace]:
@@ -193,7 +215,7 @@ class _Scanner:
                     break
             if is_quoted:
                 yield LiteralPlace(start, self._at, _HERE_DOCUMENT)
-        # The newline before the next command was that of the delimiter.
+        # The newline before the next command belonged to the delimiter.
         self._due.clear()
 
     def _close(self, opened: str) -> None:

@@ -1,10 +1,10 @@
-"""What may be where in a file: shapes, as data.
+"""What is allowed where in a file: shapes, as data.
 
-The grammar of workflows is a table of shapes (`language/grammar.py`). The loader checks a tree against it here, and
-the JSON Schema for editors is made from the same table, so the two cannot drift apart.
+The grammar of workflows is a table of shapes (`language/grammar.py`). The loader checks a tree against it
+here, and the JSON Schema for editors is generated from the same table, so the two always agree.
 
-`check` reports every problem and removes from the tree what has one, so that whoever reads the tree afterwards finds
-only what fits; mappings that lost something are remembered, because a check on what is missing would mislead there.
+`check` reports every problem and removes the invalid parts from the tree, so that later code only sees what
+fits; mappings that lost something are remembered, because checks for missing keys would mislead there.
 """
 
 import re
@@ -24,16 +24,18 @@ from podium.text import quoted
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """Structs, not dataclasses: they are made in a tenth of the time, and every command waits for that."""
+    """Structs, not dataclasses: they are created ten times as fast, and every command waits for that."""
 
 
 class Text(_Part, frozen=True):
-    """Text; with `template`, `${...}` in it is meant. `also_numbers`: a number means what was written."""
+    """Text; with `template`, `${...}` in it is a reference. `also_numbers`: a number is read as the text that
+    was written.
+    """
 
     template: bool = False
     also_numbers: bool = False
     pattern: str | None = None
-    # What the pattern asks for, in words: "a name like GITHUB_TOKEN".
+    # What the pattern accepts, in words: "a name like GITHUB_TOKEN".
     expected: str = "text"
     may_be_empty: bool = False
 
@@ -43,12 +45,12 @@ class Number(_Part, frozen=True, dict=True):
     most: float | None = None
     above: float | None = None
     integer: bool = False
-    # What is counted, for messages. Seconds may also be written as a duration, like 90s.
+    # The unit of the number, for messages. Seconds may also be written as a duration, like 90s.
     unit: str = ""
 
     @cached_property
     def limits(self) -> tuple[float, float]:
-        """The smallest and the largest; without others, what every reader of a plan can keep exactly."""
+        """The smallest and the largest value; by default what every reader of a plan can represent exactly."""
         return (
             self.least if self.least is not None else -MAX_INTEGER,
             self.most if self.most is not None else MAX_INTEGER,
@@ -60,14 +62,14 @@ class Flag(_Part, frozen=True):
 
 
 class Only(_Part, frozen=True):
-    """One value and no other, such as `end: true`."""
+    """Exactly one value, such as `end: true`."""
 
     value: bool
 
 
 class Choice(_Part, frozen=True):
     words: tuple[str, ...]
-    # What an unquoted number means: `version: 2.0`.
+    # Meaning of an unquoted number: `version: 2.0`.
     numbers: tuple[tuple[float, str], ...] = ()
 
 
@@ -78,17 +80,21 @@ class Anything(_Part, frozen=True):
 class ListOf(_Part, frozen=True):
     item: "Shape"
     least: int = 0
+    # A record with one key: an entry of this form is replaced by the entries of another file.
+    included: str = ""
 
 
 class MapOf(_Part, frozen=True):
     value: "Shape"
     key: str | None = None
-    # What the key's pattern asks for.
+    # What the key's pattern accepts, in words.
     expected: str = ""
 
 
 class Either(_Part, frozen=True, dict=True):
-    """Shapes that differ in kind (text, number, flag, list, mapping): what is written decides which is meant."""
+    """Shapes that differ in kind (text, number, flag, list, mapping): the kind of what is written selects
+    one.
+    """
 
     shapes: tuple["Shape", ...]
 
@@ -109,13 +115,13 @@ class Record(_Part, frozen=True, dict=True):
     name: str
     doc: str
     fields: MappingOf[str, Field]
-    # Exactly one key must be there: conditions, targets.
+    # Exactly one key must be present: conditions, targets.
     one_key: bool = False
     # What to do with several keys where one is meant, or with a list of such mappings.
     several: str = ""
-    # The key that is probably meant by whoever writes a single value instead of the mapping.
+    # The key that is probably meant if a single value is written instead of the mapping.
     main: str = ""
-    # Keys people write from habit, and what is meant here.
+    # Keys that people write from habit, and what is meant here.
     mistaken: MappingOf[str, str] = msgspec.field(default_factory=dict)
 
     @cached_property
@@ -124,7 +130,7 @@ class Record(_Part, frozen=True, dict=True):
 
 
 class Named(_Part, frozen=True):
-    """A record by its name: steps contain steps."""
+    """A record by its name, because steps contain steps."""
 
     name: str
 
@@ -140,21 +146,38 @@ OWN_KEY: Final = "x-"
 class Checker:
     """Checks one tree, and remembers which mappings and lists lost something."""
 
-    def __init__(self, records: MappingOf[str, Record], report: Report) -> None:
+    def __init__(
+        self,
+        records: MappingOf[str, Record],
+        report: Report,
+        include: Callable[[Scalar], list[Node] | None] = lambda _path: None,
+    ) -> None:
+        """`include`: returns the entries of another file, by its path; None if there is a problem, which it
+        has reported.
+        """
         self._records = records
         self._report = report
-        # What each mapping lost: keys that were removed, and known ones that were probably meant by others.
+        self._include = include
+        # What each mapping lost: keys that were removed, and known ones for which others were probably
+        # written.
         self._lost: dict[int, set[str]] = {}
 
     def is_damaged(self, node: Mapping | Sequence) -> bool:
         return id(node) in self._lost
 
     def has_lost(self, node: Mapping, key: str) -> bool:
-        """Whether something was written for this key, which could not be used."""
+        """Whether something was written for this key but could not be used."""
         return key in self._lost.get(id(node), ())
 
+    def inherit(self, node: Mapping, made: Mapping) -> None:
+        """A mapping made from one that lost something has lost the same."""
+        if id(node) in self._lost:
+            self._lost[id(made)] = self._lost[id(node)]
+
     def check(self, node: Node, shape: Shape, name: str) -> bool:
-        """Report what does not fit; False if the node as a whole cannot be used. `name` is what messages call it."""
+        """Report what does not fit; False if the node as a whole cannot be used. Messages refer to it as
+        `name`.
+        """
         return _CHECKS[type(shape)](self, node, shape, name)
 
     # --- scalars ----------------------------------------------------------------------------------
@@ -250,7 +273,7 @@ class Checker:
         )
 
     def _check_anything(self, node: Node, shape: Anything, name: str) -> bool:
-        """Numbers that would not survive in a plan are refused wherever they are."""
+        """Numbers that would change when stored in a plan are refused everywhere."""
         match node:
             case Scalar():
                 if (
@@ -270,7 +293,7 @@ class Checker:
                 return self._check_all([entry.value for entry in node.entries.values()], shape, name)
 
     def _check_all(self, nodes: list[Node], shape: Anything, name: str) -> bool:
-        """All of them, so that every problem is told."""
+        """Checks all of them, so that every problem is reported."""
         fits = True
         for one in nodes:
             fits &= self._check_anything(one, shape, name)
@@ -288,14 +311,29 @@ class Checker:
                 f"{_called(name)} is an empty list.",
                 f"Write at least one item: {_describe_shape(shape.item, self._records)}.",
             )
+        if shape.included and any(_is_included(item, shape) for item in node.items):
+            node.items = [found for item in node.items for found in self._with_included(item, shape, node)]
         item_name = name + _ITEM
         check = _CHECKS[type(shape.item)]
         usable = [item for item in node.items if check(self, item, shape.item, item_name)]
         if len(usable) < len(node.items):
             node.items = usable
             self._lost[id(node)] = set()
-            return len(usable) >= shape.least
-        return True
+        return len(usable) >= shape.least
+
+    def _with_included(self, item: Node, shape: ListOf, into: Sequence) -> list[Node]:
+        """The nodes of an entry: itself, or the entries of another file, which may include others in turn."""
+        if not _is_included(item, shape):
+            return [item]
+        assert isinstance(item, Mapping)
+        self._check_record(item, self._records[shape.included], "")
+        entry = item.entries.get(shape.included)
+        path = entry.value if entry is not None else None
+        found = self._include(path) if isinstance(path, Scalar) and not self.is_damaged(item) else None
+        if found is None:
+            self._lost.setdefault(id(into), set())
+            return []
+        return [inner for one in found for inner in self._with_included(one, shape, into)]
 
     def _check_map(self, node: Node, shape: MapOf, name: str) -> bool:
         if not isinstance(node, Mapping):
@@ -352,7 +390,7 @@ class Checker:
             return False
         return True
 
-    # --- telling ----------------------------------------------------------------------------------
+    # --- reporting --------------------------------------------------------------------------------
 
     def _drop(self, node: Mapping, key: str) -> None:
         del node.entries[key]
@@ -361,7 +399,7 @@ class Checker:
 
     def _unknown_key(self, node: Mapping, key: str, shape: Record) -> None:
         if self._report.is_full:
-            # Only counted: nobody has to think about what was meant.
+            # Only counted: no suggestion is needed.
             self._report.count_only()
             self._lost.setdefault(id(node), set()).update(shape.required)
             return
@@ -374,14 +412,14 @@ class Checker:
             f"{quoted(key)} is not a key of {shape.doc}.",
             hint or "Remove it; your own keys start with 'x-'.",
         )
-        # What was probably meant is not told to be missing as well.
+        # What was probably meant is not also reported as missing.
         meant = {known for known in shape.fields if quoted(known) in hint or f"`{known}:`" in hint}
         if len(shape.fields) == 1:
             meant = set(shape.fields)
         self._lost.setdefault(id(node), set()).update(meant)
 
     def _meant(self, node: Mapping, key: str, shape: Record) -> str:
-        """What to write for a key that is none."""
+        """What to write instead of an unknown key."""
         if key in shape.mistaken:
             return shape.mistaken[key]
         for other in node.entries:
@@ -440,14 +478,20 @@ _CHECKS: Final[dict[type, Callable[[Checker, Node, Any, str], bool]]] = {
 }
 
 
-# What messages call an item of a list is made of the list's name.
+def _is_included(item: Node, shape: ListOf) -> bool:
+    return isinstance(item, Mapping) and shape.included in item.entries
+
+
+# In messages, the name of a list's item is made from the name of the list.
 _ITEM: Final = "[]"
-# So many keys can be listed in a hint.
+# The number of keys that can be listed in a hint.
 _FEW: Final = 12
 
 
 def _called(name: str) -> str:
-    """What messages call a place: by its key; an item by its list's key; the whole document by itself."""
+    """How messages refer to a place: by its key; an item by its list's key; the whole document by its own
+    name.
+    """
     if not name:
         return "the file"
     return f"an item of {quoted(name.removesuffix(_ITEM))}" if name.endswith(_ITEM) else quoted(name)
@@ -493,7 +537,7 @@ def _kinds(shape: Shape) -> tuple[str, ...]:
 
 
 def _inner_keys(shape: Shape, records: MappingOf[str, Record]) -> MappingOf[str, Field]:
-    """The keys of the mapping that may be there."""
+    """The keys of the mapping that is allowed there."""
     match shape:
         case Named():
             return records[shape.name].fields
@@ -504,7 +548,7 @@ def _inner_keys(shape: Shape, records: MappingOf[str, Record]) -> MappingOf[str,
 
 
 def _requoted(node: Node, shape: Shape) -> str:
-    """What to write when only the quotes or brackets are wrong; nothing otherwise."""
+    """What to write if only the quotes or brackets are wrong; otherwise empty."""
     if not isinstance(node, Scalar) or node.value is None:
         return ""
     match shape:
@@ -525,7 +569,7 @@ def _requoted(node: Node, shape: Shape) -> str:
 
 
 def _put_below(node: Node, shape: Shape, records: MappingOf[str, Record]) -> str:
-    """What to write when the value is right, but has to be one level deeper; nothing otherwise."""
+    """What to write if the value is right but has to be one level deeper; otherwise empty."""
     match shape:
         case Record():
             record = shape
@@ -541,14 +585,14 @@ def _put_below(node: Node, shape: Shape, records: MappingOf[str, Record]) -> str
     return f"Write `{record.main}: {node.text}` below it{f'; other keys there: {others}' if others else ''}."
 
 
-# A value that is shown again in a hint.
+# Maximum length of a value that is repeated in a hint.
 _SHORT: Final = 60
-# What other readers of YAML take for true and false.
+# Words that other YAML parsers read as true and false.
 _FLAGS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 
 
 def _describe_shape(shape: Shape, records: MappingOf[str, Record]) -> str:
-    """What would be right, in words."""
+    """What would be correct, in words."""
     match shape:
         case Text():
             return shape.expected
@@ -584,7 +628,7 @@ def _describe_shape(shape: Shape, records: MappingOf[str, Record]) -> str:
 def _describe_record(record: Record) -> str:
     if record.one_key:
         return f"one of: {', '.join(f'`{key}:`' for key in record.fields)}"
-    # Some are called by what they are, others by their key, which the message has named.
+    # Some are described by what they are, others by their key, which the message has named.
     what = f"{record.doc}: " if not record.doc.startswith("'") else ""
     *others, last = [f"`{key}:`" for key in record.required] or [""]
     if last:

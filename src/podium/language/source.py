@@ -1,8 +1,8 @@
-"""A text people wrote, and where things are in it.
+"""A source text, and positions in it.
 
-Positions are kept as character offsets, because one integer is all that a node of a large file can afford.
-Lines and columns, which only messages need, are worked out here, the way an editor counts them: lines end
-at a line feed, both count from 1.
+Positions are stored as character offsets, because a node of a large file can afford only one integer. Lines
+and columns, which only messages need, are computed here, as editors count them: lines end at a line feed,
+both count from 1.
 """
 
 from bisect import bisect_right
@@ -13,10 +13,12 @@ import msgspec
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A place as people name it; line and column count from 1."""
+    """A position for people; line and column count from 1."""
 
     line: int
     column: int
+    # For a position in a file that was included.
+    file: str = ""
 
 
 class Source:

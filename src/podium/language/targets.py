@@ -1,4 +1,4 @@
-"""`on`: where it continues, and whether one can get there from here."""
+"""`on`: where the run continues after a step, and whether that step can be reached from here."""
 
 from typing import Final
 
@@ -86,7 +86,7 @@ def _goto(node: Scalar, names: Names) -> Target | None:
         return None
     reserved = _RESERVED.get(name)
     if names.scope.needs is not None and not isinstance(reserved, End | ErrorStep):
-        _tell_graph(name, node, names)
+        _report_graph(name, node, names)
         return None
     if isinstance(reserved, Break | Continue) and names.scope.innermost_loop() is None:
         names.problems.error(
@@ -114,7 +114,7 @@ def _name_of(step: Declared | None) -> str:
 
 
 def _left_concurrently(scope: Scope) -> str | None:
-    """The step between a list and the loop around it whose parts run at the same time."""
+    """The step between a list and the loop around it whose parts run concurrently."""
     for around in scope.outwards():
         if around.is_loop:
             return None
@@ -127,7 +127,7 @@ def _runs_concurrently(scope: Scope) -> bool:
     return scope.kind == "branches" or scope.concurrently or scope.needs is not None
 
 
-def _tell_graph(name: str, node: Scalar, names: Names) -> None:
+def _report_graph(name: str, node: Scalar, names: Names) -> None:
     names.problems.error(
         Code.FLOW_AND_GRAPH,
         node,
@@ -160,7 +160,7 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
                 )
                 return None
             if scope.needs is not None:
-                _tell_graph(name, node, names)
+                _report_graph(name, node, names)
                 return None
             if scope.kind == "branches":
                 names.problems.error(

@@ -17,7 +17,7 @@ from podium.language.reader import MAX_BYTES
 from podium.language.references import Names, Place
 from podium.language.source import Source
 from podium.language.templates import ExpressionProblem, parse_template
-from podium.language.tree import Mapping, Node, Scalar, Sequence, find
+from podium.language.tree import Entry, Mapping, Node, Scalar, Sequence, find
 from podium.language.values import (
     arguments_of,
     command_of,
@@ -58,10 +58,10 @@ from podium.text import quoted
 if TYPE_CHECKING:
     from podium.language.result_schemas import Mistake
 
-# Who answers prompts without being declared in the file.
+# Providers that need no declaration in the file.
 BUILT_IN_PROVIDERS: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
 DEFAULT_TIMEOUT: Final = {"command": 300, "http": 300, "python": 300, "agent": 3600}
-# What an agent does is not written in the workflow: it sees no more of the environment than it needs.
+# An agent's actions are not written in the workflow, so it sees no more of the environment than it needs.
 _POLICY_OF_AGENTS: Final = "minimal"
 _UNITS: Final = {"": 1} | {
     f"{unit}{i}": (1024 if i else 1000) ** power for power, unit in enumerate("KMGT", 1) for i in ("", "i")
@@ -70,19 +70,18 @@ _SIZE: Final = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*((?:[KMGT]i?)?)B?")
 
 
 class KnownProviders(msgspec.Struct, frozen=True):
-    """Who may be named by `provider`."""
+    """The names that `provider` may have."""
 
     names: tuple[str, ...] = BUILT_IN_PROVIDERS
-    # Those that installed packages bring. Looking them up takes time: asked only for a name that is not among `names`.
+    # Those from installed packages. Finding them takes time, so this is called only for a name that is not
+    # among `names`.
     installed: Callable[[], tuple[str, ...]] = tuple
 
 
 class TaskContext(msgspec.Struct):
-    """What tasks have to know about their workflow."""
+    """What tasks need to know about their workflow."""
 
     files: Files
-    # The name of the workflow's file: others are looked for beside it.
-    file: str
     # Reports about other files, and problems with finding them.
     reports: list[Report]
     missing_is_error: bool
@@ -91,8 +90,10 @@ class TaskContext(msgspec.Struct):
     default_timeout: float | None = None
     default_retry: Retry | None = None
     env_policy: str | None = None
+    # Default values of step keys.
+    step_defaults: dict[str, Entry] = msgspec.field(default_factory=dict)
     assumed_provider: bool = False
-    # What the workflow publishes to; None if that could not be read.
+    # The topics that the workflow publishes to; None if they could not be read.
     topics: tuple[str, ...] | None = ()
     file_uses: FileUses = msgspec.field(default_factory=FileUses)
 
@@ -104,7 +105,9 @@ def task_body(action: str, node: Mapping, names: Names, context: TaskContext) ->
 def _command(node: Mapping, names: Names, context: TaskContext) -> Body:
     if "shell" in node.entries:
         return _shell(node, names, context)
-    return Command(command_of(node.entries["command"].value, names), _work(node, names, context))
+    return _placed(
+        Command(command_of(node.entries["command"].value, names), _work(node, names, context)), node, names
+    )
 
 
 def _shell(node: Mapping, names: Names, context: TaskContext) -> Body:
@@ -116,13 +119,24 @@ def _shell(node: Mapping, names: Names, context: TaskContext) -> Body:
             "a step has 'command' or 'shell', not both.",
             "Make it two steps, or call the program in the script.",
         )
-    # Loaded with the first script: few files have one.
-    from podium.language.scripts import SHELL, script_of
+    # Imported with the first script: few files have one.
+    from podium.language.scripts import script_of
+    from podium.plan.scripts import SHELL
 
     script, work = script_of(node.entries["shell"].value, names), _work(node, names, context)
     if script.env:
         work = msgspec.structs.replace(work, env={**work.env, **script.env})
-    return Command((*SHELL, script.text), work)
+    return _placed(Command((*SHELL, script.text), work), node, names)
+
+
+def _placed(command: Command, node: Mapping, names: Names) -> Command:
+    """The command with the place where it runs, if that is not this machine."""
+    if "ssh" not in node.entries and "container" not in node.entries:
+        return command
+    # Imported with the first such step: few files have one.
+    from podium.language.elsewhere import container_of, ssh_of
+
+    return msgspec.structs.replace(command, ssh=ssh_of(node, names), container=container_of(node, names))
 
 
 def _gate(_node: Mapping, _names: Names, _context: TaskContext) -> Body:
@@ -289,7 +303,7 @@ def _provider(node: Mapping, names: Names, context: TaskContext) -> str:
     if context.default_provider is not None:
         return context.default_provider
     if not context.assumed_provider:
-        # Once a file: the first such step tells it.
+        # Reported once per file, at the first such step.
         context.assumed_provider = True
         key = "prompt" if "prompt" in node.entries else "prompt_file"
         names.problems.warning(
@@ -354,8 +368,8 @@ def _prompt(node: Mapping, key: str, names: Names, context: TaskContext) -> Prom
 
 
 def find_file(node: Scalar, path: str, problems: Problems, context: TaskContext) -> FoundFile | None:
-    """A file that is made part of the plan; when it is missing, that is said."""
-    found = context.files.read(path, context.file)
+    """A file that becomes part of the plan; reports it if it is missing."""
+    found = context.files.read(path, problems.file_of(node))
     if found is None:
         tell = problems.error if context.missing_is_error else problems.warning
         tell(
@@ -385,7 +399,7 @@ def _decoded(found: FoundFile, node: Scalar, problems: Problems) -> str | None:
 
 
 def _text_of_file(name: str, text: str, names: Names, context: TaskContext) -> Text:
-    """The text of another file, as a template; its problems are told with its own name and lines."""
+    """The text of another file, as a template; its problems are reported with its own name and lines."""
     report = Report(Source(name, text))
     context.reports.append(report)
     # The whole file as one value.
@@ -402,7 +416,7 @@ def _text_of_file(name: str, text: str, names: Names, context: TaskContext) -> T
 
 
 def _work(node: Mapping, names: Names, context: TaskContext, env_policy: str | None = None) -> Work:
-    """`env_policy`: of steps like this one, where neither the step nor the workflow has one."""
+    """`env_policy`: the default for this kind of step, if neither the step nor the workflow sets one."""
     entries = node.entries
     env_policy = context.env_policy or env_policy
     if entries.keys().isdisjoint(_WORK_KEYS) and env_policy is None:
@@ -517,7 +531,7 @@ def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | 
 
 
 def _mistakes(schema: dict[str, Any]) -> list["Mistake"]:
-    # Loaded with the first schema: few files have one.
+    # Imported with the first schema: few files have one.
     from podium.language.result_schemas import mistakes_of
 
     return mistakes_of(schema)
@@ -589,7 +603,7 @@ def retry_of(node: Node | None) -> Retry | None:
 
 
 def check_secrets(node: Mapping, names: Names) -> None:
-    """A step may see only secrets that its workflow declares."""
+    """A step may only use secrets that its workflow declares."""
     secrets = value_at(node, "secrets")
     if not isinstance(secrets, Sequence):
         return

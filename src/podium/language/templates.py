@@ -5,9 +5,9 @@
     ${files[*]}                                          the items of a list, each an argument of its own
     $${HOME}                                             the text ${HOME}
 
-The text is read once, here, into parts; what a reference turns out to be is put between the parts later and is
-never read again. So a value can hold quotes, spaces or `${` without becoming an argument or a reference.
-`$name`, `$(` and `$$` mean nothing here: they are left alone for whatever shell the user calls.
+The text is parsed once, here, into parts; the value of a reference is inserted between the parts later and is
+never parsed again. So a value can hold quotes, spaces or `${` without becoming an argument or a reference.
+`$name`, `$(` and `$$` mean nothing here: they are left for a shell that the user may call.
 """
 
 import re
@@ -24,12 +24,12 @@ from podium.text import quoted
 
 # More parts than any real path has: a lookup walks them one by one.
 MAX_PARTS: Final = 64
-# More than the system lets an argument have (128 KiB) could not be run.
+# The system's limit for an argument: a longer command could not be run.
 MAX_COMMAND: Final = 128 * 1024
 
-# Called with every reference and where it is in the text, from `${` to `}`. Whoever reads a file checks the
-# name there, reports what is wrong with it, and says what is known about the value; and, if the plan is to have
-# another path than the one that was written (a step's id for its name), with which reference to continue.
+# Called with every reference and its position in the text, from `${` to `}`. The loader of a file checks the
+# name, reports problems, and returns what is known about the value; and, if the plan is to have a path other
+# than the written one (a step's id for its name), the reference to use instead.
 OnReference: TypeAlias = Callable[[Reference, int, int], Kinds | tuple[Reference, Kinds]]
 
 
@@ -45,7 +45,7 @@ class ExpressionProblem(Exception):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One word of a command, with the place where it was written. `bare`: nothing in it was quoted or escaped."""
+    """One word of a command, with its position. `bare`: nothing in it was quoted or escaped."""
 
     text: Text
     start: int
@@ -73,7 +73,9 @@ def parse_template(text: str, reference: OnReference) -> Text:
 
 
 def command_words(text: str, reference: OnReference) -> list[Word]:
-    """The words of a command line: quotes and backslashes mean what they mean in a shell, and nothing else does."""
+    """The words of a command line: quotes and backslashes have the same meaning as in a shell; nothing else
+    is special.
+    """
     if len(text) > MAX_COMMAND:
         raise ExpressionProblem(
             MAX_COMMAND,
@@ -94,11 +96,13 @@ def parse_reference(text: str, start: int) -> tuple[Reference, int]:
     """The reference whose `${` is at `start`, and the offset just after its `}`."""
     if simple := _SIMPLE.match(text, start):
         return Reference(tuple(simple.group(1).split("."))), simple.end()
+    if text.startswith("${{", start):
+        raise _double_braces(text, start)
     path: list[str | int] = []
     default: str | None = None
     spread = False
     at = start + 2
-    # A name is due at the start and after a dot; everywhere else a dot, a bracket or the end.
+    # A name is expected at the start and after a dot; everywhere else a dot, a bracket or the end.
     name_due = True
     while True:
         if name_due:
@@ -132,21 +136,35 @@ def parse_reference(text: str, start: int) -> tuple[Reference, int]:
     return Reference(tuple(path), default, spread), at + 1
 
 
+def _double_braces(text: str, start: int) -> ExpressionProblem:
+    # Imported with the first mistake.
+    from podium.language.other_tools import DOUBLE_BRACES, instead_of
+
+    found = DOUBLE_BRACES.match(text, start)
+    end = text.find("}}", start) + 2
+    return ExpressionProblem(
+        start,
+        found.end() if found is not None else max(end, start + 3),
+        "a value is written with one pair of braces here, not as '${{ ... }}'.",
+        instead_of(found[1]) if found is not None else "Write ${...} with a name in it, like ${inputs.name}.",
+    )
+
+
 def resolved(found: Reference, start: int, end: int, reference: OnReference) -> tuple[Reference, Kinds]:
-    """The reference to continue with, and what is known about its value."""
+    """The reference to use, and what is known about its value."""
     answer = reference(found, start, end)
     used, kinds = (found, answer) if isinstance(answer, Kinds) else answer
     return used, kinds if used.default is None else kinds | Kinds.TEXT
 
 
 def unescape(text: str, start: int) -> str:
-    """What is between quotes, without its escapes. `start` is where it is, for messages."""
+    """The text between quotes, with its escapes resolved. `start` is its position, for messages."""
     return _ESCAPE.sub(lambda found: _unescaped(found, start), text) if "\\" in text else text
 
 
 # --- references -------------------------------------------------------------------------------------
 
-# What nearly all of them look like; the longer way below comes to the same.
+# Matches nearly all references; the general code below gives the same result.
 _SIMPLE: Final = lazy_pattern(
     r"\$\{([A-Za-z_][A-Za-z0-9_ -]*+(?<! )(?:\.[A-Za-z_][A-Za-z0-9_ -]*+(?<! )){0,63}+)\}"
 )
@@ -307,7 +325,7 @@ def _spread_inside_text(start: int, end: int) -> ExpressionProblem:
 
 
 class _Parts:
-    """A text while it is being read: literal pieces and references, in order."""
+    """A text while it is parsed: literal pieces and references, in order."""
 
     def __init__(self) -> None:
         self._done: list[str | Reference] = []
@@ -346,11 +364,11 @@ class _Parts:
 # --- words of a command -----------------------------------------------------------------------------
 
 _BLANKS: Final = lazy_pattern(r"(?:[ \t\r\n]++|\\\n)*+")
-# What means nothing to the splitter, outside quotes and inside double ones. A `$` is looked at by itself.
+# Characters without a special meaning, outside quotes and inside double ones. A `$` is handled separately.
 _PLAIN: Final = lazy_pattern(r"""[^ \t\r\n'"\\$]+""")
 _PLAIN_IN_DOUBLE_QUOTES: Final = lazy_pattern(r'[^"\\$]+')
 _PLAIN_IN_SINGLE_QUOTES: Final = lazy_pattern(r"[^'$]+")
-# In double quotes a shell takes a backslash for itself before anything else.
+# In double quotes a backslash escapes only these; otherwise the shell keeps it.
 _ESCAPED_IN_DOUBLE_QUOTES: Final = '\\"$`'
 
 
@@ -415,7 +433,7 @@ def _escaped_piece(text: str, at: int, parts: _Parts) -> int:
         raise ExpressionProblem(
             at, at + 1, "nothing follows the '\\' at the end.", "Write '\\\\' to mean a backslash."
         )
-    # A line that ends in a backslash continues in the next, as in a shell.
+    # A line that ends in a backslash continues on the next, as in a shell.
     if escaped != "\n":
         parts.write(escaped)
     return at + 2

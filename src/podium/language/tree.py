@@ -1,6 +1,7 @@
-"""A YAML document as a tree that remembers where everything was.
+"""A YAML document as a tree that records the position of everything.
 
-The nodes of a large file are many: they are hidden from the garbage collector (`gc=False`), which a tree allows.
+A large file has many nodes: they are hidden from the garbage collector (`gc=False`), which is safe for a
+tree.
 """
 
 from typing import TypeAlias
@@ -13,7 +14,7 @@ Plain: TypeAlias = None | bool | int | float | str | list["Plain"] | dict[str, "
 
 
 class Scalar(msgspec.Struct, gc=False):
-    """One value. `text` is what was written; `value` is what YAML 1.2 makes of it."""
+    """One value. `text` is what was written; `value` is its value in YAML 1.2."""
 
     start: int
     end: int
@@ -28,7 +29,7 @@ class Sequence(msgspec.Struct, gc=False):
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One line of a mapping; keys are always text, also `1`, `true` or `on`."""
+    """One entry of a mapping; keys are always text, even `1`, `true` or `on`."""
 
     key: Scalar
     value: "Node"
@@ -41,12 +42,12 @@ class Mapping(msgspec.Struct, gc=False):
 
 
 Node: TypeAlias = Scalar | Sequence | Mapping
-# The way to a node: keys of mappings and indexes of lists.
+# The path to a node: keys of mappings and indexes of lists.
 NodePath: TypeAlias = tuple[str | int, ...]
 
 
 def plain(node: Node) -> Plain:
-    """The same without positions. The reader has bounded the depth, so recursion is safe."""
+    """The same data without positions. The reader limits the depth, so recursion is safe."""
     match node:
         case Scalar():
             return node.value
@@ -68,15 +69,29 @@ def find(node: Node, path: NodePath) -> Node | None:
     return node
 
 
+def shift(node: Node, by: int) -> None:
+    """Move a tree to another position. The reader limits the depth, so recursion is safe."""
+    node.start += by
+    node.end += by
+    match node:
+        case Sequence():
+            for item in node.items:
+                shift(item, by)
+        case Mapping():
+            for entry in node.entries.values():
+                shift(entry.key, by)
+                shift(entry.value, by)
+
+
 def existing_part(node: Node, path: NodePath) -> NodePath:
-    """As much of `path` as leads somewhere."""
+    """The longest prefix of `path` that exists."""
     while path and find(node, path) is None:
         path = path[:-1]
     return path
 
 
 def mark(node: Node) -> tuple[int, int]:
-    """What to point at when a message is about this node: of a collection, where it starts."""
+    """The range to mark when a message is about this node; for a collection, its start."""
     match node:
         case Scalar():
             return node.start, node.end
@@ -88,7 +103,7 @@ def mark(node: Node) -> tuple[int, int]:
 
 
 def describe(node: Node) -> str:
-    """What a node is, in the words of a message."""
+    """The kind of a node, in the words of a message."""
     match node:
         case Sequence():
             return "a list"

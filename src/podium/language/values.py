@@ -1,4 +1,4 @@
-"""Scalars and data of a workflow file, read into the trees that a plan carries."""
+"""Scalars and data of a workflow file, converted to the trees that a plan holds."""
 
 from collections.abc import Mapping as MappingOf
 from typing import Any, Final
@@ -13,14 +13,16 @@ from podium.language.templates import ExpressionProblem, OnReference, command_wo
 from podium.language.tree import Mapping, Node, Plain, Scalar, Sequence, plain
 from podium.text import quoted
 
-# What people write when they believe a shell reads the line.
+# Words that people write when they believe that a shell reads the line.
 _SHELL_WORDS: Final = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<", "<<", "2>", "2>&1", "*"})
 
 
 def text_of(node: Node, names: Names, place: Place) -> Text:
-    """A text with its `${...}` resolved; of a text with a problem, which is reported, nothing."""
+    """A text with its `${...}` resolved; empty if the text has a problem, which is reported."""
     assert isinstance(node, Scalar)
     value = node.value if isinstance(node.value, str) else node.text
+    if "{{" in value:
+        _warn_of_other_templates(node, names)
     if "${" not in value:
         return value
     text = template_of(node, names, names.reader(node, place))
@@ -34,8 +36,26 @@ def text_of(node: Node, names: Names, place: Place) -> Text:
     return text
 
 
+def _warn_of_other_templates(node: Scalar, names: Names) -> None:
+    # Imported with the first of them.
+    from podium.language.other_tools import DOUBLE_BRACES, instead_of
+
+    for found in DOUBLE_BRACES.finditer(str(node.value)):
+        if not found[0].startswith("$"):  # the others are errors, not text
+            names.problems.inside(
+                Code.OTHER_TEMPLATE,
+                node,
+                *found.span(),
+                f"{quoted(found[0])} stays as it is written: it is not a value here.",
+                instead_of(found[1]),
+                Severity.WARNING,
+            )
+
+
 def known_text(node: Scalar, names: Names, place: Place) -> tuple[Text, Kinds]:
-    """Like `text_of`; and what is known about its value, which of a text that is one `${...}` is that of the other."""
+    """Like `text_of`, with what is known about its value; for a text that is a single `${...}`, that is the
+    reference's.
+    """
     kinds: list[Kinds] = []
     reader = names.reader(node, place)
 
@@ -46,7 +66,7 @@ def known_text(node: Scalar, names: Names, place: Place) -> tuple[Text, Kinds]:
 
     text = template_of(node, names, on_reference)
     if text == "" and node.text != "":
-        return text, Kinds.ANY  # its problem was reported
+        return text, Kinds.ANY  # already reported
     return text, kinds[0] if lone_reference(text) is not None else Kinds.TEXT
 
 
@@ -65,13 +85,15 @@ def arguments_of(node: Node, names: Names, place: Place) -> tuple[Text, ...]:
 
 
 def _argument(node: Scalar, names: Names, place: Place) -> Text:
+    if "{{" in node.text:
+        _warn_of_other_templates(node, names)
     if "${" not in node.text:
         return node.text
     return template_of(node, names, names.reader(node, place))
 
 
 def command_of(node: Node, names: Names) -> tuple[Text, ...]:
-    """`command`: a list of arguments, or a line that is split into words before anything is put into them."""
+    """`command`: a list of arguments, or a line that is split into words before values are inserted."""
     if isinstance(node, Sequence):
         argv = arguments_of(node, names, Place.ARGUMENT)
         first = node.items[0]
@@ -82,6 +104,7 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
                 "the program's name is empty.",
                 "Write the program to run, like [make, test].",
             )
+        _warn_of_unexpanded(node, names)
         return argv
     assert isinstance(node, Scalar)
     try:
@@ -96,8 +119,9 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
             "the command has no words.",
             "Write the program to run, like `make test`.",
         )
+    program = str(words[0].text) if words else ""
     for word in words:
-        if word.bare and word.text in _SHELL_WORDS:
+        if word.bare and (word.text in _SHELL_WORDS or _is_unexpanded(word.text, program)):
             names.problems.inside(
                 Code.SHELL_SYNTAX,
                 node,
@@ -107,8 +131,49 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
                 "Use `shell:` instead of `command:`, or quote the word if it is meant.",
                 Severity.WARNING,
             )
-            break  # whoever wrote one believes in a shell; telling it once is enough
+            break  # whoever wrote one expects a shell; one report is enough
     return tuple(word.text for word in words)
+
+
+def _warn_of_unexpanded(node: Sequence, names: Names) -> None:
+    """Variables and patterns in a list of arguments, which only a shell would expand."""
+    first = node.items[0]
+    program = first.text if isinstance(first, Scalar) else ""
+    for item in node.items[1:]:
+        if (
+            isinstance(item, Scalar)
+            and ("$" in item.text or "*" in item.text)
+            and _is_unexpanded(item.text, program)
+        ):
+            names.problems.warning(
+                Code.SHELL_SYNTAX,
+                item,
+                f"{quoted(item.text)} is passed to the program unchanged: no shell is involved.",
+                _instead_of_unexpanded(item.text),
+            )
+            break  # one report is enough
+
+
+def _is_unexpanded(text: Text, program: str) -> bool:
+    if not isinstance(text, str):
+        return False
+    from podium.language.other_tools import VARIABLE_IN_WORD, is_unexpanded_glob
+
+    is_shell = program.rsplit("/", 1)[-1].endswith("sh")
+    return not is_shell and (
+        VARIABLE_IN_WORD.fullmatch(text) is not None or is_unexpanded_glob(text, program)
+    )
+
+
+def _instead_of_unexpanded(text: str) -> str:
+    from podium.language.other_tools import VARIABLE_IN_WORD
+
+    found = VARIABLE_IN_WORD.fullmatch(text)
+    if found is None:
+        return "Use `shell:` instead of `command:`; a shell replaces it by names of files."
+    return (
+        f"Use `shell:` instead of `command:`, or write ${{env.{found[1]}}} and add `env_allow: [{found[1]}]`."
+    )
 
 
 def expression_of(node: Node, names: Names) -> Expression:
@@ -121,7 +186,9 @@ def expression_of(node: Node, names: Names) -> Expression:
 
 
 def data_of(node: Node, names: Names, place: Place) -> Data:
-    """Plain data in which texts may be templates. A text that is one `${...}` keeps the type of its value."""
+    """Plain data in which texts may be templates. A text that is a single `${...}` keeps the type of its
+    value.
+    """
     match node:
         case Scalar(value=str()):
             text = text_of(node, names, place)
@@ -146,19 +213,19 @@ def text_map(node: Node, names: Names, place: Place) -> dict[str, Text]:
 
 
 def lone_reference(text: Text) -> Reference | None:
-    """The reference, if the text is nothing else."""
+    """The reference, if the text consists of nothing else."""
     if isinstance(text, Template) and len(text.parts) == 1 and isinstance(text.parts[0], Reference):
         return text.parts[0]
     return None
 
 
 def number_of(value: Any) -> Any:
-    """1.0 as 1: in the canonical form of a plan they are the same number."""
+    """1.0 becomes 1: in the canonical form of a plan they are the same number."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 def literal_of(node: Node) -> Any:
-    """Plain data as a plan keeps it."""
+    """Plain data in the form of a plan."""
     return _numbers(plain(node))
 
 
@@ -196,7 +263,7 @@ def texts_at(node: Mapping, key: str) -> tuple[str, ...]:
 
 
 def given(**fields: Any) -> MappingOf[str, Any]:
-    """Those that are there: what was not written has the plan's default."""
+    """The fields that are not None; the others get the plan's defaults."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

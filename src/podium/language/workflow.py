@@ -1,9 +1,9 @@
-"""A workflow file becomes a plan.
+"""Compiles a workflow file to a plan.
 
     text --reader--> tree --shapes, grammar--> checked tree --blocks, tasks--> Workflow --plan.loading--> Plan
 
-Every problem is reported, each with its position; a plan comes out only if there is no error. The same text gives the
-same plan on any machine: other files come in through `Files`, and nothing else is asked.
+Every problem is reported, each with its position; there is a plan only if there is no error. The same text
+gives the same plan on any machine: other files are read through `Files`, and nothing else is used.
 """
 
 from collections.abc import Callable, Collection
@@ -13,13 +13,15 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from podium.expressions.types import Data
-from podium.language.blocks import block_of
+from podium.expressions.types import Data, Reference
+from podium.language.blocks import block_of, notify_of
 from podium.language.codes import Code
 from podium.language.declaring import ERROR, START, WorkflowContext, declare
+from podium.language.defaults import step_defaults
 from podium.language.diagnostics import Diagnostic, Report, Severity
 from podium.language.files import Files, FoundFile, NoFiles
 from podium.language.grammar import RECORDS, WORKFLOW
+from podium.language.including import YAML_DEPTH, Includes
 from podium.language.input_files import FileUses
 from podium.language.inputs import check_given_inputs, inputs_of, known_type
 from podium.language.kinds import Kinds
@@ -70,21 +72,23 @@ from podium.plan.plan import (
     Step,
     Workflow,
 )
+from podium.plan.secret_inputs import secret_inputs
 from podium.text import quoted
 
-# Each level of steps takes up to four levels of YAML.
-_YAML_DEPTH: Final = 4 * MAX_NESTING + 32
 _COMPATIBLE_OUTPUT: Final = 10_000
 
 
 class WorkflowReading(msgspec.Struct, frozen=True):
-    """What came of reading a file: the plan if it is valid, and every problem."""
+    """The result of reading a file: the plan if it is valid, and every problem."""
 
     plan: Plan | None
-    # Where each step is in its file, by its path; not part of the plan, so not of its hash.
+    # The position of each step in its file, by its path; not part of the plan, so not of its hash.
     places: MappingOf[str, Position]
     diagnostics: tuple[Diagnostic, ...]
     omitted: int
+    # The files named in `env_file`, relative to the workflow file. Not part of the plan, which does not
+    # depend on where it runs.
+    env_files: tuple[str, ...] = ()
 
 
 def read_workflow(
@@ -96,18 +100,18 @@ def read_workflow(
     missing_is_error: bool = False,
     installed_providers: Callable[[], tuple[str, ...]] = tuple,
 ) -> WorkflowReading:
-    """Read one workflow. Never raises for anything `content` holds. `strict`: a warning is an error, too.
+    """Read one workflow. Never raises, whatever `content` holds. `strict`: a warning is an error, too.
 
-    `installed_providers`: names that other packages bring, besides those that are built in.
+    `installed_providers`: names from other packages, in addition to the built-in ones.
     """
     reading = _Reading(files or NoFiles(), missing_is_error, installed_providers)
     workflow = reading.read(FoundFile(name, content, name))
     if not any(
         found.severity is Severity.ERROR for report in reading.reports for found in report.diagnostics
     ):
-        # Otherwise a step that writes the file may have been lost.
+        # Otherwise a step that writes the file may have been dropped.
         reading.file_uses.warn(reading.files)
-    # A file that several steps use is not complained about for each of them.
+    # A file that several steps use is reported only once.
     diagnostics = list(dict.fromkeys(found for report in reading.reports for found in report.diagnostics))
     failed = any(found.severity is Severity.ERROR for found in diagnostics) or (strict and bool(diagnostics))
     if strict:
@@ -126,11 +130,17 @@ def read_workflow(
             fallback_behavior=workflow.fallback_behavior,
             approval=reading.approval,
         )
-    return WorkflowReading(plan, workflow.places if workflow is not None else {}, tuple(diagnostics), omitted)
+    return WorkflowReading(
+        plan,
+        workflow.places if workflow is not None else {},
+        tuple(diagnostics),
+        omitted,
+        workflow.env_files if workflow is not None else (),
+    )
 
 
 class _Document(msgspec.Struct):
-    """A workflow, and what its file says beside it."""
+    """A workflow, and the other contents of its file."""
 
     workflow: Workflow
     places: dict[str, Position]
@@ -141,12 +151,13 @@ class _Document(msgspec.Struct):
     concurrency: Concurrency | None = None
     engine: Engine = "any"
     fallback_behavior: Fallback = "reject"
-    # Not all that the file declares could be read, or is as it was meant.
+    # Some declarations of the file could not be read, or are not as they were meant.
     has_errors: bool = False
+    env_files: tuple[str, ...] = ()
 
 
 class _Reading:
-    """One file and all that it calls."""
+    """Reads one file and all files that it calls."""
 
     def __init__(
         self, files: Files, missing_is_error: bool, installed: Callable[[], tuple[str, ...]]
@@ -156,35 +167,37 @@ class _Reading:
         self._missing_is_error = missing_is_error
         self._installed = installed
         self.reports: list[Report] = []
-        # The files being read, from the outermost to the innermost.
+        # The files being read, outermost first.
         self._open: list[str] = []
-        # How deeply the open calls are nested, all together.
+        # The total nesting depth of the open calls.
         self._depth = 0
         self._describe_depth = False
-        # What came of those that are called: a file is read, and complained about, once.
+        # Results for called files: a file is read, and its problems reported, once.
         self._called_files: dict[str, _Document | None] = {}
-        # By the file of the call and the path in it, so that no reference has to look for a file again.
+        # By the calling file and the path in it, so that no reference has to look up a file again.
         self._outputs: dict[tuple[str, str], Collection[str] | None] = {}
         self._first_is_identified = False
-        # If one of the files asks for it: what has to be approved when it is run must not run unseen when it is called.
+        # Required if any of the files requires it: what needs an approval to run must not run without one
+        # when it is called.
         self.approval: ApprovalOfRuns = "none"
 
     def read(self, file: FoundFile) -> _Document | None:
-        document = read_yaml(file.content, file.name, max_depth=_YAML_DEPTH)
+        document = read_yaml(file.content, file.name, max_depth=YAML_DEPTH)
         self.reports.append(document.report)
         if document.root is None:
             return None
-        checker = Checker(RECORDS, document.report)
+        includes = Includes(self.files, document.report, self.reports)
+        checker = Checker(RECORDS, document.report, includes.steps)
         if not checker.check(document.root, WORKFLOW, ""):
             return None
         assert isinstance(document.root, Mapping)
         self._open.append(file.identity)
         try:
-            return self._workflow(document.root, file.name, checker, Problems(document.report))
+            return self._workflow(document.root, checker, Problems(document.report))
         finally:
             self._open.pop()
 
-    def _workflow(self, root: Mapping, file: str, checker: Checker, problems: Problems) -> _Document:
+    def _workflow(self, root: Mapping, checker: Checker, problems: Problems) -> _Document:
         if scalar_at(root, "approval") == "required":
             self.approval = "required"
         inputs_node = value_at(root, "inputs")
@@ -193,11 +206,13 @@ class _Reading:
         names = WorkflowNames(
             context=literal_of(context_node) if context_node is not None else {},
             inputs={name: known_type(name, inputs_node, checker) for name in inputs},
+            secret_inputs=frozenset(name for name, declared in inputs.items() if declared.secret),
             secrets=set(texts_at(root, "secrets")),
             env_allow=set(texts_at(root, "env_allow")),
             unclear=_unclear(root, checker),
             has_lost=checker.has_lost,
-            outputs_of=lambda step: self._outputs_of(step, file),
+            is_damaged=checker.is_damaged,
+            outputs_of=lambda step: self._outputs_of(step, problems),
         )
         if context_node is not None:
             _check_no_secrets(context_node, names, problems)
@@ -215,7 +230,6 @@ class _Reading:
             names,
             TaskContext(
                 self.files,
-                file,
                 self.reports,
                 self._missing_is_error,
                 providers,
@@ -223,6 +237,7 @@ class _Reading:
                 scalar_at(defaults, "timeout"),
                 retry_of(value_at(defaults, "retry")),
                 scalar_at(root, "env_policy"),
+                step_defaults(defaults, root, problems),
                 file_uses=self.file_uses,
                 assumed_provider=checker.has_lost(root, "defaults") or checker.is_damaged(defaults),
                 topics=_topics(root, checker),
@@ -237,7 +252,6 @@ class _Reading:
         outputs = value_at(root, "outputs")
         env = {**_env(defaults, after), **_env(root, after)}
         labels = value_at(root, "labels")
-        source = problems.report.source
         return _Document(
             Workflow(
                 str(scalar_at(root, "name", "")),
@@ -255,6 +269,7 @@ class _Reading:
                     max_parallel=scalar_at(root, "max_parallel"),
                     max_output_size=_COMPATIBLE_OUTPUT if scalar_at(root, "version") == "1.0" else None,
                 ),
+                notify=notify_of(root, after),
                 secrets=texts_at(root, "secrets"),
                 env=env,
                 env_allow=texts_at(root, "env_allow"),
@@ -262,7 +277,7 @@ class _Reading:
                 publishes=texts_at(root, "publishes"),
                 providers=_providers(templates, after),
             ),
-            {path: source.position(start) for path, (start, _) in context.places.items()},
+            {path: problems.report.position(start) for path, (start, _) in context.places.items()},
             _text(root, "revision"),
             scalar_at(root, "description"),
             {key: str(value) for key, value in literal_of(labels).items()} if labels is not None else None,
@@ -271,21 +286,40 @@ class _Reading:
             scalar_at(root, "engine", "any"),
             scalar_at(root, "fallback_behavior", "reject"),
             problems.report.has_errors,
+            self._env_files(root, problems),
         )
+
+    def _env_files(self, root: Mapping, problems: Problems) -> tuple[str, ...]:
+        node = value_at(root, "env_file")
+        if node is not None and len(self._open) > 1:
+            problems.at_key(
+                Code.KEY_DOES_NOT_FIT,
+                root,
+                "env_file",
+                "'env_file' of a called workflow is not read: a run has the variables of the file it was started with.",
+                "Move it to the workflow that is run.",
+                Severity.WARNING,
+            )
+        if isinstance(node, Scalar):
+            return (str(node.value),)
+        return texts_at(root, "env_file") if node is not None else ()
 
     # --- calls ------------------------------------------------------------------------------------
 
     def _call(self, node: Mapping, names: Names, context: WorkflowContext) -> Body:
-        """Another file, compiled into this plan: one run, one log, and no engine has to know."""
+        """Another file, compiled into this plan: one run, one log, invisible to engines."""
         call, path = node.entries["call"].value, _path_of(node)
         inputs = value_at(call, "inputs") if isinstance(call, Mapping) else None
         called = self._called(path, names.scope.depth(), context) if isinstance(path, Scalar) else None
         given_inputs = inputs.entries if isinstance(inputs, Mapping) else {}
         values: dict[str, Data] = {}
         kinds: dict[str, Kinds] = {}
+        secrets = secret_inputs(called) if called is not None else ()
         for key, entry in given_inputs.items():
             value = entry.value
-            if isinstance(value, Scalar) and isinstance(value.value, str) and "${" in value.value:
+            if key in secrets:
+                values[key] = _handed_on(key, value, names)
+            elif isinstance(value, Scalar) and isinstance(value.value, str) and "${" in value.value:
                 text, kinds[key] = known_text(value, names, Place.STORED)
                 values[key] = lone_reference(text) or text
             else:
@@ -296,11 +330,12 @@ class _Reading:
             check_given_inputs(given_node, path, called.inputs, _shown(path), kinds, names.problems)
         return Call(called or _NOTHING, values)
 
-    def _outputs_of(self, step: Declared, file: str) -> Collection[str] | None:
-        """What the workflow that a step calls gives back; None if that is not known: the call says why."""
+    def _outputs_of(self, step: Declared, problems: Problems) -> Collection[str] | None:
+        """The outputs of the workflow that a step calls; None if they are unknown: the call reports why."""
         path = _path_of(step.node)
         if not isinstance(path, Scalar):
             return None
+        file = problems.file_of(path)
         key = (file, str(path.value))
         if key not in self._outputs:
             self._outputs[key] = None
@@ -312,7 +347,8 @@ class _Reading:
         return self._outputs[key]
 
     def _is_open(self, file: FoundFile) -> bool:
-        # The first file came in by its name; files that call it know it as `Files` does.
+        # The first file is known by its name only; files that call it know it by the identity that `Files`
+        # gives.
         if not self._first_is_identified:
             self._first_is_identified = True
             name = self._open[0]
@@ -356,7 +392,7 @@ class _Reading:
         return called
 
     def _compiled(self, file: FoundFile, depth: int) -> _Document | None:
-        # Before it is read: its depth is what bounds everyone who walks the plan.
+        # Checked before it is read, because its depth limits all code that walks the plan.
         if self._depth + depth < MAX_NESTING and file.identity not in self._called_files:
             self._depth += depth
             self._called_files[file.identity] = self.read(file)
@@ -365,12 +401,12 @@ class _Reading:
 
 
 _EMPTY: Final = Mapping(0, 0, {})
-# In place of a workflow that could not be read; an error has been reported, so no plan is made of it.
+# Replaces a workflow that could not be read; an error has been reported, so no plan is made of it.
 _NOTHING: Final = Workflow("", Block("implied", ()))
 
 
 def _path_of(step: Mapping) -> Node | None:
-    """Where a `call` says which file it means."""
+    """The path in a `call`."""
     call = value_at(step, "call")
     return value_at(call, "workflow") if isinstance(call, Mapping) else call
 
@@ -380,7 +416,7 @@ def _shown(path: Node) -> str:
 
 
 def _unclear(root: Mapping, checker: Checker) -> set[str]:
-    """The declarations that could not be read, or not all of them."""
+    """The namespaces of which some declarations could not be read."""
     unclear = set()
     for key in ("context", "inputs", "secrets", "env_allow", "steps"):
         node = value_at(root, key)
@@ -390,7 +426,7 @@ def _unclear(root: Mapping, checker: Checker) -> set[str]:
 
 
 def _topics(root: Mapping, checker: Checker) -> tuple[str, ...] | None:
-    """Those that steps may publish to; None if not all of them could be read."""
+    """The topics that steps may publish to; None if not all of them could be read."""
     node = value_at(root, "publishes")
     is_unclear = checker.has_lost(root, "publishes") or (
         isinstance(node, Sequence) and checker.is_damaged(node)
@@ -399,7 +435,7 @@ def _topics(root: Mapping, checker: Checker) -> tuple[str, ...] | None:
 
 
 def _check_no_secrets(node: Node, names: WorkflowNames, problems: Problems) -> None:
-    """The context is plain data: nothing is put into it. Whoever writes `${env.TOKEN}` there expects otherwise."""
+    """Reports references to secrets in the context, which is plain data: they would not be resolved."""
     match node:
         case Sequence():
             for item in node.items:
@@ -445,7 +481,7 @@ def _discipline(root: Mapping, problems: Problems) -> Discipline:
 
 
 def _main(root: Mapping, scope: Scope, context: WorkflowContext) -> tuple[Block, Step | None, int]:
-    """The workflow's own list, without `_error`, and where it is entered."""
+    """The workflow's main list, without `_error`, and its entry."""
     steps = value_at(root, "steps")
     if isinstance(steps, Sequence):
         declare(steps, scope, context)
@@ -471,6 +507,20 @@ def _cleanup(root: Mapping, main: Scope, context: WorkflowContext) -> Block | No
     declare(steps, scope, context)
     block, _ = block_of(scope, FINALLY, context)
     return block
+
+
+def _handed_on(name: str, node: Node, names: Names) -> Data:
+    """A secret input of a called workflow. What is passed is where the value comes from, and never the value."""
+    wanted = f"${{inputs.{name}}}"
+    if name not in names.workflow.secret_inputs or not isinstance(node, Scalar) or node.value != wanted:
+        names.problems.error(
+            Code.SECRET_NOT_DECLARED,
+            node,
+            f"{quoted(name)} is a secret input of the called workflow, which only a secret input of the same name can "
+            "be given to.",
+            f"Write {wanted}, and declare `{name}: {{secret: true}}` in the `inputs` of this workflow.",
+        )
+    return Reference(("inputs", name))
 
 
 def _env(node: Mapping, names: Names) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""What is written at the same time: files with fixed names, and the edits of agents.
+"""Concurrent writes: files with fixed names, and the edits of agents.
 
-Two steps that can run at once must not write the same file; agents that edit one workspace at once are warned about.
+Two steps that can run concurrently must not write the same file; agents that concurrently edit one workspace
+cause a warning.
 """
 
 from posixpath import normpath
@@ -22,7 +23,7 @@ from podium.text import quoted
 
 
 class Written(msgspec.Struct):
-    """What a step and those inside it leave in the workspace: files with fixed names, and edits of agents."""
+    """What a step and those inside it write to the workspace: files with fixed names, and edits of agents."""
 
     files: dict[str, Scalar] = msgspec.field(default_factory=dict)
     editors: list[Scalar] = msgspec.field(default_factory=list)
@@ -55,10 +56,10 @@ def check_write_conflicts(scope: Scope, written: list[Written], problems: Proble
     if scope.kind == "items" and scope.concurrently:
         for part in written:
             for path, scalar in part.files.items():
-                _tell_same_file(
+                _report_same_file(
                     path, scalar, "every item writes it, and items are taken at the same time", problems
                 )
-            # Told once, not again for each loop around.
+            # Reported once, not again for each loop around.
             part.files.clear()
             for editor in part.editors:
                 problems.warning(
@@ -71,7 +72,7 @@ def check_write_conflicts(scope: Scope, written: list[Written], problems: Proble
         return
     if scope.kind != "branches" and scope.needs is None:
         return
-    # Who waits for others comes after them, so that whoever waits for the last one waits for all before it.
+    # Dependencies come first: a step that waits for the last writer then waits for all writers before it.
     waves = order(scope.needs).waves if scope.needs is not None else [list(range(len(written)))]
     last_writer: dict[str, int] = {}
     last_editor: int | None = None
@@ -81,7 +82,7 @@ def check_write_conflicts(scope: Scope, written: list[Written], problems: Proble
             other = last_writer.get(path)
             if other is not None and _concurrently(scope, other, number):
                 name = scope.listed[other].step_id
-                _tell_same_file(
+                _report_same_file(
                     path, scalar, f"{quoted(name)} writes it and may run at the same time", problems
                 )
             last_writer[path] = number
@@ -97,7 +98,7 @@ def check_write_conflicts(scope: Scope, written: list[Written], problems: Proble
             last_editor = number
 
 
-def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> None:
+def _report_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> None:
     problems.error(
         Code.SAME_OUTPUT_FILE,
         scalar,

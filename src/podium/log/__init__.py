@@ -1,1 +1,1 @@
-"""What happened: events, ids, times, keys, transitions, redaction, and the fold to a snapshot."""
+"""What happened in a run: events, ids, times, keys, transitions, redaction, and the fold to a snapshot."""

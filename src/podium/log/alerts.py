@@ -22,10 +22,11 @@ class AlertCode(StrEnum):
     SCHEDULE_TICK_MISSED = "SCHEDULE_TICK_MISSED"
     SCHEDULE_TICK_SKIPPED = "SCHEDULE_TICK_SKIPPED"
     SCHEDULE_TICK_FAILED = "SCHEDULE_TICK_FAILED"
+    WEBHOOK_DISABLED = "WEBHOOK_DISABLED"
 
 
 class Alert(NamedTuple):
-    """`subject` tells one occasion from another: the same occasion is alerted about once."""
+    """`subject` identifies one occasion; each occasion raises one alert."""
 
     code: AlertCode
     subject: str

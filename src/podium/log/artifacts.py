@@ -1,8 +1,19 @@
-"""Where large data is kept: the log holds references, never the data itself."""
+"""References to large data: the log holds references, never the data itself."""
+
+from enum import StrEnum
 
 import msgspec
 
 from podium.log.times import Timestamp
+
+
+class ArtifactKind(StrEnum):
+    """The kinds of files that steps leave."""
+
+    # An `output_file`.
+    FILE = "file"
+    # The changes of an agent's worktree.
+    DIFF = "diff"
 
 
 class ArtifactRef(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -1,4 +1,4 @@
-"""What travels between the process that decides about a run and the worker that carries out an attempt of it."""
+"""Messages between the process that decides about a run and the worker that executes one of its attempts."""
 
 from typing import Any
 
@@ -9,31 +9,31 @@ from podium.log.times import Timestamp
 
 
 class AttemptOrder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Carry out one attempt of a step. The step itself is in the plan, which the worker has."""
+    """Execute one attempt of a step. The step itself is in the plan, which the worker has."""
 
     run_id: str
     path: str
     attempt: int
-    # What the references in the step's texts mean: pairs of a path and its value.
+    # Values of the references in the step's texts: pairs of a path and its value.
     values: list[tuple[list[str | int], Any]] = []
-    # To be in the log before the work starts: decisions, and StepStarted itself.
+    # Must be in the log before the work starts: decisions, and StepStarted itself.
     before: list[EventDraft] = []
-    # Wake-ups to drop in the same transaction.
+    # Wake-ups to delete in the same transaction.
     dropped: list[str] = []
-    # What signals have changed in the step (a `StepChange` of the plan).
+    # What signals have changed in this step (a `StepChange` of the plan).
     change: dict[str, Any] | None = None
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):
-    """Where drafts are in the log."""
+    """Positions of drafts in the log."""
 
-    # One for each draft; 0 if the log has another event in its place, which has to be read.
+    # One per draft; 0 if the log has a different event in its place, which has to be read.
     run_seqs: list[int] = []
-    # When each was emitted; only one if it is the same for all.
+    # When each draft was emitted; a single entry if all have the same time.
     at: list[Timestamp] = []
 
     def events(self, drafts: list[EventDraft]) -> list[LoggedEvent]:
-        """Those drafts that are in the log as they are here."""
+        """The drafts that are in the log unchanged."""
         times = self.at * len(drafts) if len(self.at) == 1 else self.at
         return [
             LoggedEvent(run_seq, at, draft.event_type, draft.path, draft.attempt, 1, draft.payload)
@@ -43,12 +43,15 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AttemptEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of an attempt: its end, which is in the log, or what is known of an attempt that was stopped."""
+    """The result of an attempt: its end, which is in the log, or what is known about an attempt that was
+    stopped.
+    """
 
     before: Written
     end: LoggedEvent | None = None
-    # The payload for the end of an attempt that was stopped. Only the process that decided to stop it knows why, and
-    # records it.
+    # The payload for the end of a stopped attempt. Only the process that decided to stop it knows why, so
+    # that process records the end.
     stopped: dict[str, Any] | None = None
-    # The run was paused before the attempt started: nothing was recorded, and it has to be ordered again.
+    # The run was paused before the attempt started: nothing was recorded, and the attempt has to be ordered
+    # again.
     is_refused: bool = False

@@ -1,8 +1,9 @@
-"""Events on their way to and from a log, as they cross a wire: without what each place knows by itself.
+"""Events on their way to and from a log, as they are sent over the network, without what each side can add
+itself.
 
-A distributed engine has one process that decides and others that act. What is to be recorded travels to them as
-`EventDraft`s; ids, keys and times are added where it is appended. What is in the log comes back as `LoggedEvent`s,
-with as much as a machine folds.
+A distributed engine has one process that decides and others that act. What is to be recorded is sent to them
+as `EventDraft`s; ids, keys and times are added where it is appended. What is in the log is returned as
+`LoggedEvent`s, with only the fields that a machine folds.
 """
 
 from typing import Any
@@ -14,15 +15,15 @@ from podium.log.times import Timestamp
 
 
 class EventDraft(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """Something that is to be recorded."""
+    """An event that is to be recorded."""
 
     event_type: str
     path: str | None = None
     attempt: int = 1
     payload: dict[str, Any] = {}
-    # What a timer, a probe or a signal is about.
+    # The timer, probe or signal that the event is about.
     subject: str | None = None
-    # When it was due: it is not recorded with an earlier time.
+    # When it was due: the recorded time is never earlier.
     due: Timestamp = ""
 
     def logged(self, run_seq: int, at: Timestamp) -> "LoggedEvent":
@@ -30,7 +31,7 @@ class EventDraft(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
 
 
 class LoggedEvent(msgspec.Struct, frozen=True, array_like=True):
-    """A record of the log, as much of it as a machine folds."""
+    """A record of the log, reduced to the fields that a machine folds."""
 
     run_seq: int
     at: Timestamp
@@ -38,7 +39,7 @@ class LoggedEvent(msgspec.Struct, frozen=True, array_like=True):
     path: str | None
     attempt: int
     engine_attempt: int
-    # Whole: values that the log keeps elsewhere are filled in.
+    # The complete payload: values that the log stores elsewhere are filled in.
     payload: dict[str, Any]
 
     def record(self, run: RunIdentity) -> EventRecord:
@@ -58,7 +59,7 @@ class LoggedEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 def logged(record: EventRecord) -> LoggedEvent:
-    """Of a record whose payload is whole."""
+    """The logged event of a record whose payload is complete."""
     return LoggedEvent(
         record.run_seq,
         record.emitted_at,

@@ -1,7 +1,7 @@
-"""Where an engine carries a run: the ids by which the run is found there.
+"""Where an engine executes a run: the ids under which the run is found there.
 
-The run id is always ours. The provider's own id is `provider_run_id`; Temporal has none here, because it is addressed
-by workflow id only, which survives every continue-as-new.
+The run id is always ours. The provider's own id is `provider_run_id`; Temporal has none here, because it is
+addressed by workflow id only, which survives every continue-as-new.
 """
 
 from typing import ClassVar, Final, TypeAlias
@@ -11,18 +11,17 @@ import msgspec
 from podium.errors import InvalidId
 from podium.log.ids import RunId, check_id
 
-# The engine of runs that name none.
+# The engine of runs that do not name one.
 LOCAL: Final = "local"
 TEMPORAL: Final = "temporal"
 CONDUCTOR: Final = "conductor"
-PROVIDERS: Final = (LOCAL, TEMPORAL, CONDUCTOR)
 
 
 class LocalRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="provider", tag=LOCAL):
-    """Driven by a process, which the run's lease names."""
+    """Driven by a process, which holds the run's lease."""
 
     workflow_id: str
-    # Logs of older versions have only the workflow id, which is the same.
+    # Logs of older versions contain only the workflow id, which is the same.
     run_id: RunId = RunId("")
     provider: ClassVar[str] = LOCAL
     provider_run_id: ClassVar[str] = ""
@@ -44,7 +43,7 @@ class TemporalRunRef(
     namespace: str
     workflow_id: str
     run_id: RunId
-    # For people who look for its workers.
+    # Informational: helps people to find its workers.
     task_queue: str = ""
     provider: ClassVar[str] = TEMPORAL
     provider_run_id: ClassVar[str] = ""
@@ -72,7 +71,7 @@ def temporal_workflow_id(run_id: str) -> str:
 
 
 def check_engine_ref(engine: EngineRunRef, run_id: str) -> None:
-    """Refuse a reference that leads to no run of an engine, or to another run."""
+    """Refuse a reference that does not lead to a run of an engine, or that leads to another run."""
     check_id("run_id", engine.run_id)
     if engine.run_id != run_id:
         raise InvalidId(

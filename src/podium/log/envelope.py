@@ -32,5 +32,5 @@ def envelope(record: EventRecord) -> dict[str, Any]:
 
 
 def encode_envelope(record: EventRecord) -> bytes:
-    """One line of JSON. The payload is in it byte for byte as it was written."""
+    """One line of JSON. The payload is included byte for byte as it was written."""
     return msgspec.json.encode(envelope(record))

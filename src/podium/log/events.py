@@ -1,13 +1,13 @@
-"""Events: everything that ever happens, and the only truth there is.
+"""Events: everything that ever happens to a run. The log of events is the only source of truth.
 
-A *write* is what a producer hands to the store; a *record* is what the store gives back: the write with its
-place in the run (`run_seq`) and the moment it became durable. Records are never changed. Events outlive the
-code that wrote them: types and optional fields may be added, and what an old one means never changes.
+A *write* is what a producer hands to the store; a *record* is what the store returns: the write with its
+position in the run (`run_seq`) and the moment it became durable. Records are never changed. Events outlive
+the code that wrote them: types and optional fields may be added, and what an old one means never changes.
 
-The payload travels as the bytes of a JSON object and is decoded by whoever needs it; most readers do not.
+The payload is carried as the bytes of a JSON object. Only readers that need it decode it; most do not.
 
-The structs that exist by the hundred thousand are hidden from the garbage collector (`gc=False`): they hold only
-values that cannot refer back to them.
+The structs that exist by the hundred thousand are hidden from the garbage collector (`gc=False`): they hold
+only values that cannot refer back to them.
 """
 
 from enum import StrEnum
@@ -25,7 +25,7 @@ NO_PAYLOAD: Final = b"{}"
 
 
 class EventType(StrEnum):
-    """The types Podium itself writes. The set is open: a store keeps and returns types it does not know."""
+    """The types that Podium itself writes. The set is open: a store keeps and returns unknown types."""
 
     RUN_QUEUED = "RunQueued"
     RUN_APPROVED = "RunApproved"
@@ -44,13 +44,14 @@ class EventType(StrEnum):
     SIGNAL_ACCEPTED = "SignalAccepted"
     SIGNAL_REJECTED = "SignalRejected"
     SIGNAL_IGNORED = "SignalIgnored"
-    # Ours: optional, and readers may ignore them.
+    # Podium's own types: optional, and readers may ignore them.
     STEP_RETRY_SCHEDULED = "StepRetryScheduled"
     TIMER_FIRED = "TimerFired"
     PROBE_ANSWERED = "ProbeAnswered"
     BUDGET_CHARGED = "BudgetCharged"
     RUN_VALIDATION_REPORT = "RunValidationReport"
     ALERT_RAISED = "AlertRaised"
+    NOTIFICATION_DUE = "NotificationDue"
 
 
 class EventWrite(msgspec.Struct, gc=False, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -67,7 +68,7 @@ class EventWrite(msgspec.Struct, gc=False, frozen=True, kw_only=True, rename="ca
 
 
 class RunIdentity(msgspec.Struct, gc=False, frozen=True, kw_only=True, rename="camel"):
-    """Whose run it is and of which plan: the part of an envelope that all events of a run share."""
+    """The part of an envelope that all events of a run share: tenant, run and plan."""
 
     run_id: RunId
     tenant_id: str
@@ -98,10 +99,10 @@ _KNOWN_TYPES: Final = {event_type.value: event_type.value.startswith("Step") for
 _TYPE: Final = lazy_pattern(r"[A-Z][A-Za-z0-9]{0,63}")
 _KEY: Final = lazy_pattern(r"[0-9a-f]{64}")
 _MAX_ATTEMPTS: Final = 2**31
-# Paths as short as this have few enough bytes, whatever their characters.
+# Paths of at most this many characters are within the limit in bytes, whichever characters they have.
 _SHORT_PATH: Final = 256
-# Id, key and moment of nearly every event, in one go: each is what it has to be, and none has a space. Moments at the
-# end of a month are left out; they have to be looked at in full.
+# Id, key and moment of nearly every event, matched with one pattern; none of them contains a space. Moments
+# at the end of a month do not match and take the full check.
 _USUAL: Final = lazy_pattern(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12} [0-9a-f]{64} "
     r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
@@ -109,9 +110,9 @@ _USUAL: Final = lazy_pattern(
 
 
 def check_write(write: EventWrite) -> None:
-    """Refuse an event that no store may keep. Every store asks this, so all give the same verdict.
+    """Refuse an event that no store may keep. Every store calls this, so all stores accept the same events.
 
-    It is asked for every event, so what is usual is told with few calls, and only the rest is looked at in full.
+    It runs for every event, so a few calls accept the usual ones, and only the rest is checked in full.
     """
     event_type, step_id = write.event_type, write.step_id
     is_usual = _USUAL(f"{write.event_id} {write.idempotency_key} {write.emitted_at}")
@@ -140,7 +141,7 @@ def check_write(write: EventWrite) -> None:
 
 
 def is_event_type(text: str) -> bool:
-    """Whether an event can be of this type."""
+    """Whether `text` is a valid event type."""
     return _TYPE.fullmatch(text) is not None
 
 

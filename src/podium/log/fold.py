@@ -1,15 +1,16 @@
-"""What a run looks like, folded from its log.
+"""The current state of a run, folded from its log.
 
     project(events)                  from the start
     project_more(snapshot, events)   continues a snapshot
 
-Both give a new, immutable snapshot; the same events give the same one in any process. The cost of an event does not
-grow with the run: a snapshot shares with the next one everything that did not change.
+Both return a new, immutable snapshot; the same events give the same snapshot in any process. The cost of an
+event does not grow with the run: consecutive snapshots share everything that did not change.
 
-What the tables in `log/transitions.py` do not allow is ignored, flags the run as inconsistent and is told once, as
-an alert. Types nobody knows move the watermark and nothing else. Events that were folded already are skipped, so a
-projector may start again anywhere it likes. After a gap in the sequence numbers it stops and says so (STALE); when
-the events have been read once more (resynchronised) the gap is accepted, for gaps are allowed.
+An event that the tables in `log/transitions.py` do not allow is ignored, marks the run as inconsistent and
+raises one alert. An unknown type advances the watermark and changes nothing else. Events that were folded
+already are skipped, so a projector may restart at any earlier event. After a gap in the sequence numbers it
+stops and reports STALE; once the events have been read again (resynchronised) the gap is accepted, because
+gaps are allowed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,20 +40,19 @@ from podium.log.transitions import (
 )
 from podium.log.usage import added, charge_of, steps_charged
 
-# How many attempts of a step a snapshot shows; the log has them all.
+# How many attempts of a step a snapshot shows; the log has all of them.
 SHOWN_ATTEMPTS: Final = 10
-# How many artifacts and warnings a summary shows; the steps have them all.
+# How many artifacts and warnings a summary shows; the steps have all of them.
 SHOWN_ARTIFACTS: Final = 100
 SHOWN_WARNINGS: Final = 20
 
 
 class RunSnapshot(NamedTuple):
-    """A run at one moment. `alerts` and `changed_steps` are what the projection that made it found and changed."""
+    """A run at one moment. `alerts` are what the projection that made it found."""
 
     summary: RunSummary
     steps: "Steps"
     alerts: tuple[Alert, ...] = ()
-    changed_steps: tuple[str, ...] = ()
 
     @property
     def last_event_seq(self) -> int:
@@ -60,7 +60,7 @@ class RunSnapshot(NamedTuple):
 
 
 def project(events: Iterable[EventRecord]) -> RunSnapshot:
-    """The snapshot after these events, from the first on."""
+    """The snapshot after these events, which start at the first one."""
     return project_more(EMPTY, events, accept_gaps=True)
 
 
@@ -69,7 +69,8 @@ def project_more(
 ) -> RunSnapshot:
     """The snapshot after further events.
 
-    `accept_gaps` is for events that were read again after a gap was seen: what is still not there never will be.
+    `accept_gaps` is for events that were read again after a gap was seen: what is still missing will never
+    appear.
     """
     fold = _Fold(snapshot, accept_gaps=accept_gaps)
     for record in events:
@@ -79,7 +80,7 @@ def project_more(
 
 
 def gap_between(last_seq: int, next_seq: int) -> Gap | None:
-    """What is missing between two sequence numbers that were seen one after the other."""
+    """What is missing between two sequence numbers that were seen consecutively."""
     return Gap(last_seq, next_seq) if next_seq > last_seq + 1 else None
 
 
@@ -94,9 +95,9 @@ def steps_named(record: EventRecord) -> Iterator[str]:
 class Steps(Mapping[str, StepSnapshot]):
     """The steps of a snapshot by path, in order of their first event.
 
-    Versions share one table. The newest owns it; each older one keeps only what the next changed, and a way to that
-    next one. So a new version costs what it changes, an old one that nobody holds costs nothing, and reading an old
-    one costs the versions since.
+    Versions share one table. The newest owns it; each older one keeps only what the next version changed, and
+    a reference to that version. So a new version costs as much as it changes, an unreferenced old one costs
+    nothing, and reading an old one costs as much as was changed since.
     """
 
     __slots__ = ("_before", "_count", "_newer", "_table")
@@ -105,11 +106,11 @@ class Steps(Mapping[str, StepSnapshot]):
         self._table: dict[str, StepSnapshot] | None = table
         self._count = len(table)
         self._newer: Steps | None = None
-        # What the next version changed: the value before, None for what did not exist.
+        # What the next version changed: the previous value, or None for a step that did not exist.
         self._before: dict[str, StepSnapshot | None] = {}
 
     def look_up(self) -> Callable[[str], StepSnapshot | None]:
-        """A way to ask this version for many steps, until a next version is made."""
+        """A lookup function for reading many steps of this version; valid until the next version is made."""
         return self._table.get if self._table is not None else self._find
 
     def __getitem__(self, step_id: str) -> StepSnapshot:
@@ -131,9 +132,9 @@ class Steps(Mapping[str, StepSnapshot]):
         return self._count
 
     def next_version(self) -> "Steps":
-        """A version of its own to be changed with `put`; this one stays as it is."""
+        """A new version to be changed with `put`; this one keeps its content."""
         if self._table is None:
-            # Somebody has continued from here before: this is a branch and needs a table of its own.
+            # This version already has a successor, so the new one is a branch and needs a table of its own.
             return Steps(dict(self.items()))
         newer = Steps(self._table)
         self._newer = newer
@@ -141,8 +142,9 @@ class Steps(Mapping[str, StepSnapshot]):
         return newer
 
     def put(self, step: StepSnapshot, older: "Steps") -> None:
-        """Change this version, which came from `older`. The order matters: who reads `older` meanwhile sees either
-        the old table or the value kept here, never the new one."""
+        """Change this version, which was made from `older`. The order matters: a concurrent reader of `older`
+        sees either the old table or the value kept here, never the new value.
+        """
         assert self._table is not None
         step_id = step.step_id
         known = self._table.get(step_id)
@@ -162,7 +164,7 @@ class Steps(Mapping[str, StepSnapshot]):
             version = version._newer
         assert version._table is not None
         found = version._table.get(step_id)
-        # Looked up after the table was read, the older the later: see `put`.
+        # Read after the table, newest version first, for the reason given in `put`.
         for older in reversed(path):
             if step_id in older._before:
                 found = older._before[step_id]
@@ -182,7 +184,7 @@ _OPEN_FOR_STEPS: Final = frozenset({RunStatus.RUNNING, RunStatus.PAUSED})
 
 
 class _Fold:
-    """The state of one projection under way; mutable, and thrown away with it."""
+    """The mutable state of one projection; discarded when it is done."""
 
     def __init__(self, snapshot: RunSnapshot, *, accept_gaps: bool) -> None:
         self._from = snapshot
@@ -198,7 +200,7 @@ class _Fold:
         self._inconsistent = summary.inconsistent
 
     def take(self, record: EventRecord) -> bool:
-        """Fold one record; False when reading on makes no sense before a resynchronisation."""
+        """Fold one record; False if reading further makes no sense before a resynchronisation."""
         seq = record.run_seq
         if seq != self._seq + 1 or seq == 1:
             if seq <= self._seq:
@@ -238,7 +240,7 @@ class _Fold:
     def snapshot(self) -> RunSnapshot:
         summary, fields = self._from.summary, self._fields
         if self._seq == summary.last_event_seq and not fields:
-            return self._from._replace(alerts=(), changed_steps=())
+            return self._from._replace(alerts=())
         if summary.stale is not None and "stale" not in fields:
             fields["stale"] = None
         fields["last_event_seq"] = self._seq
@@ -250,12 +252,10 @@ class _Fold:
             steps = self._put(changed)
         running = fields.get("running_steps", summary.running_steps)
         fields["substatus"] = self._substatus(running)
-        return RunSnapshot(
-            msgspec.structs.replace(summary, **fields), steps, tuple(self._alerts), tuple(changed)
-        )
+        return RunSnapshot(msgspec.structs.replace(summary, **fields), steps, tuple(self._alerts))
 
     def _put(self, changed: "dict[str, _Step]") -> Steps:
-        """A version of the steps with what has changed, and the figures that follow from it."""
+        """A version of the steps with the changes, and the figures that follow from it."""
         summary, fields = self._from.summary, self._fields
         counts = [getattr(summary, name) for name in _COUNTERS]
         steps = self._from.steps.next_version()
@@ -268,12 +268,12 @@ class _Fold:
             for end in step.ends:
                 self._aggregate(step_id, end)
         fields.update(zip(_COUNTERS, counts, strict=True))
-        # Not the length of `steps`: those may be only the steps that the events are about.
+        # Not `len(steps)`: `steps` may contain only the steps that the events are about.
         fields["step_count"] = sum(counts)
         return steps
 
     def _aggregate(self, step_id: str, end: StepEnd) -> None:
-        """What the summary shows of all steps: each end that says more than that it ended counts once."""
+        """Add the artifacts and warnings of one end to the summary."""
         if end.artifacts:
             self._add("artifacts", "artifact_count", [one.ref() for one in end.artifacts], SHOWN_ARTIFACTS)
         if end.warnings:
@@ -324,7 +324,7 @@ class _Fold:
         return payload
 
     def _report_misfits(self, record: EventRecord, misfits: list[Misfit]) -> None:
-        """Once for each field of a type of event: the same writer makes the same mistake again."""
+        """Once for each field of an event type: the same writer makes the same mistake again."""
         known = {alert.subject for alert in self._alerts}
         of = f" of step {record.step_id!r}" if record.step_id is not None else ""
         for misfit in misfits:
@@ -395,7 +395,7 @@ class _Step:
     def __init__(self, known: StepSnapshot | None) -> None:
         self.known = known
         self.changed = False
-        # What has ended since: the summary counts it.
+        # Ends seen in this projection, for the summary.
         self.ends: list[StepEnd] = []
         self.misfits: list[Misfit] = []
         self.usage: dict[str, float] = known.usage if known is not None else {}
@@ -421,7 +421,7 @@ class _Step:
         self.attempt_count = known.attempt_count
 
     def take(self, record: EventRecord, before: frozenset[StepStatus], after: StepStatus) -> bool:
-        """Fold an event of this step; False if it is not possible."""
+        """Fold an event of this step; False if the transition is not allowed."""
         number = record.logical_attempt_id
         if number != self.number:
             if number < self.number:
@@ -432,7 +432,7 @@ class _Step:
         elif self.status not in before:
             if record.event_type != _STARTED or self.started_at is not None:
                 return False
-            # It may be written late: the attempt did start, and it has ended.
+            # StepStarted may be written late: the attempt did start, and has ended since.
             self.started_at = record.emitted_at
             self.changed = True
             return True
@@ -453,7 +453,7 @@ class _Step:
         return StepSnapshot(step_id, self._newest(), self.earlier, self.attempt_count, self.usage)
 
     def _begin(self, number: int) -> None:
-        """A new attempt; the one before it stays as it is."""
+        """Start a new attempt; the one before it is kept as it is."""
         if self.number:
             self.earlier = (self._newest(), *self.earlier)[: SHOWN_ATTEMPTS - 1]
         self.number = number
@@ -466,7 +466,7 @@ class _Step:
     def _newest(self) -> AttemptSnapshot:
         known = self.known
         if known is not None and known.newest.logical_attempt_id == self.number and self.end is None:
-            # What was known of its end stays, unless it ended just now.
+            # What is known of its end is kept, unless it ended just now.
             newest = known.newest
             error, artifacts, stopped, warnings = (
                 newest.error,
@@ -494,7 +494,7 @@ class _Step:
         )
 
     def _take_earlier(self, record: EventRecord, before: frozenset[StepStatus], after: StepStatus) -> bool:
-        """News of an attempt that is not the newest: it takes its place among the others."""
+        """Fold an event of an attempt that is not the newest."""
         number = record.logical_attempt_id
         attempt = next((one for one in self.earlier if one.logical_attempt_id == number), None)
         step = _Step(StepSnapshot("", attempt) if attempt is not None else None)
@@ -534,5 +534,7 @@ def _counter_of(newest: AttemptSnapshot) -> int:
 
 
 def _says_more(payload: bytes) -> bool:
-    """Whether an end has something that a projection reads: most have not, which is quickly seen."""
+    """Whether an end has fields that a projection reads. Most do not, which a search of the bytes shows
+    quickly.
+    """
     return b'"error"' in payload or b'"artifacts"' in payload or b'"warnings"' in payload

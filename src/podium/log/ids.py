@@ -1,4 +1,4 @@
-"""Ids and their grammars (G44). What breaks one is refused before anything is written."""
+"""Ids and their grammars (G44). An invalid id is refused before anything is written."""
 
 from typing import Final, NewType
 
@@ -13,6 +13,9 @@ DEFAULT_TENANT: Final = TenantId("default")
 DEFAULT_PROJECT: Final = "default"
 DEFAULT_POOL: Final = "default"
 DEFAULT_ENVIRONMENT: Final = "local"
+
+# Used in place of a run id, it means the newest run. So no run can have this id.
+LAST: Final = "last"
 
 _ID: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")
 _UUID4: Final = lazy_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -34,10 +37,10 @@ def is_id(value: str) -> bool:
 
 
 def check_step_id(value: str) -> None:
-    """Refuse what is no instance path: up to 1,024 bytes without control characters and without a bar."""
+    """Refuse what is not an instance path: up to 1,024 bytes without control characters and without a bar."""
     if not value or "|" in value or not value.isprintable():
         raise InvalidId(f"step {_shown(value)} is not a valid path: use printable characters except '|'")
-    # A character has at most four bytes, so short paths need not be counted.
+    # A character has at most four bytes, so short paths need no exact count.
     if len(value) * 4 > _MAX_STEP_BYTES and len(value.encode()) > _MAX_STEP_BYTES:
         raise InvalidId(f"step {_shown(value)} is too long: use at most {_MAX_STEP_BYTES} bytes of UTF-8")
 

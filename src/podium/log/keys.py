@@ -1,6 +1,6 @@
 """Idempotency keys: the name of an event that is the same on every retry (G-decisions, section 2).
 
-The parts are joined by one bar, verbatim: no trimming, no change of case, no Unicode normalisation. Ids cannot
+The parts are joined by a bar, verbatim: no trimming, no change of case, no Unicode normalisation. Ids cannot
 contain a bar, so two different events never have the same text.
 """
 
@@ -10,19 +10,19 @@ from typing import Final
 from podium.log.events import EventType
 from podium.log.transitions import EXCLUDED_BY
 
-# What takes the place of the step in events about the run itself.
+# Used instead of a step path in events about the run itself.
 RUN_SLOT: Final = "RUN"
 
 
 def key_v1(run_id: str, slot: str, logical_attempt_id: int, event_type: str, plan_version: str) -> str:
-    """The key Podium writes. `slot` is the step's path, or what `slot_of` says for other events."""
+    """The key that Podium writes. `slot` is the step's path, or the result of `slot_of` for other events."""
     return _sha256(f"{run_id}|{slot}|{logical_attempt_id}|{event_type}|{plan_version}")
 
 
 def keys_of_other_ends(
     run_id: str, step_id: str, logical_attempt_id: int, event_type: str, plan_version: str
 ) -> tuple[str, ...]:
-    """The keys under which an attempt has ended already, if an event of this type would be its second end."""
+    """The keys of the other possible ends of an attempt, if an event of this type would be its second end."""
     excluding = EXCLUDED_BY.get(event_type)
     if excluding is None:
         return ()
@@ -30,10 +30,11 @@ def keys_of_other_ends(
 
 
 def slot_of(event_type: str, *, step_id: str | None = None, subject: str | None = None) -> str:
-    """What an event is about, as it is in its key.
+    """What an event is about, as it appears in its key.
 
-    `subject` is the signal's id, the timer's or probe's key, the step that was charged for, or `CODE:subject` of
-    an alert: such events recur in a run, and without it the second would be taken for a repetition of the first.
+    `subject` is the signal's id, the timer's or probe's key, the step that was charged for, or `CODE:subject`
+    of an alert: such events recur in a run, and without a subject the second would be taken for a repetition
+    of the first.
     """
     if event_type in _ABOUT_A_SUBJECT:
         if subject is None:
@@ -51,6 +52,7 @@ _ABOUT_A_SUBJECT: Final = frozenset(
         EventType.PROBE_ANSWERED,
         EventType.BUDGET_CHARGED,
         EventType.ALERT_RAISED,
+        EventType.NOTIFICATION_DUE,
     }
 )
 

@@ -17,7 +17,7 @@ class InvalidLabel(PodiumError):
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Refuse what no store may keep; the same verdict everywhere."""
+    """Refuse what no store may keep; all stores apply the same rule."""
     if len(labels) > MAX_LABELS:
         raise InvalidLabel(f"a run has at most {MAX_LABELS} labels; these are {len(labels)}")
     for name, value in labels.items():
@@ -37,7 +37,7 @@ def check_label(name: str, value: str) -> None:
 
 
 def parse_labels(given: Sequence[str]) -> dict[str, str]:
-    """Texts like `name=value`. Raises `InvalidLabel`, also for a name that is given twice."""
+    """Parse texts like `name=value`. Raises `InvalidLabel`, also if a name is given twice."""
     labels: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")

@@ -1,9 +1,10 @@
 """Leases: who may write about a run or an attempt, and for how long.
 
-A lease is claimed by an owner for a time and renewed while the work continues; one of an owner that is not a process,
-such as the execution of a workflow on another engine, never lapses. Each change of owner raises its *generation*; an
-append names lease and generation (its *fence*), so that an owner that was thought dead and comes back cannot write over
-the one that took over. Who needs which lease for which event is a table here.
+An owner claims a lease for a period and renews it while the work continues; the lease of an owner that is not
+a process, such as the execution of a workflow on another engine, never expires. Each change of owner raises
+the *generation*; an append names lease and generation (its *fence*), so that an owner that was presumed dead
+and comes back cannot overwrite the work of its successor. A table in this module lists which lease each event
+needs.
 """
 
 from datetime import timedelta
@@ -30,19 +31,20 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     run_id: RunId
     owner: str
     fence: Fence
-    # When it lapses by the clock of the store, for people; stores decide by a clock of their own. None: never.
+    # When it expires by the clock of the store, for display only; stores decide by a clock of their own.
+    # None: never.
     expires_at: Timestamp | None
 
 
 class HeldLease(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease as others see it. Once it has lapsed it can be taken; its holder keeps it until then."""
+    """A lease as other processes see it. Once it has expired it can be taken; its holder keeps it until then."""
 
     lease: Lease
     is_live: bool
 
 
 class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A timer of a run: at `due` somebody has to look at it. Whoever records TimerFired drops it."""
+    """A timer of a run: at `due` a driver has to check it. The driver that records TimerFired deletes it."""
 
     run_id: RunId
     key: str
@@ -50,7 +52,7 @@ class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker wants to carry out an attempt."""
+    """A worker's request to execute an attempt."""
 
     step_id: str
     logical_attempt_id: int
@@ -62,16 +64,16 @@ class AttemptClaim(msgspec.Struct, frozen=True, kw_only=True):
         return attempt_name(self.step_id, self.logical_attempt_id)
 
 
-# The lease of a run that waits for a slot: its place in line. No attempt has such a name.
+# The lease of a run that waits for a slot: its place in the queue. No attempt can have this name.
 IN_LINE: Final = "|line"
 
 
 def attempt_name(step_id: str, logical_attempt_id: int) -> str:
-    """What the lease of an attempt is called."""
+    """The name of an attempt's lease."""
     return f"{step_id}|{logical_attempt_id}"
 
 
-# May be appended by anybody: they record what somebody outside decided, not what the run decided.
+# Any process may append these: they record what was decided outside of the run, not what the run decided.
 UNFENCED: Final = frozenset(
     {
         EventType.RUN_QUEUED,

@@ -1,8 +1,8 @@
-"""Messages: what a bus gets of an event, and what steps publish.
+"""Messages: what a bus receives of an event, and what steps publish.
 
-A step that publishes has its messages in its StepCompleted (`publishes`), so a message is sent if and only if the
-completion is in the log. Everything here follows from the record alone: a message that is sent again is the same one,
-with the same `event_id`.
+A step that publishes has its messages in its StepCompleted (`publishes`), so a message is sent if and only if
+the completion is in the log. Messages are derived from the record alone: a message that is sent again is
+identical and has the same `event_id`.
 """
 
 from hashlib import sha256
@@ -18,15 +18,15 @@ from podium.log.payloads import read_as
 from podium.log.tracing import TraceContext, derived_trace, message_span, parse_traceparent
 from podium.patterns import lazy_pattern
 
-# The grammar of Kafka's topics, which are also names of files.
+# Kafka's grammar of topics; they are also used as file names.
 _TOPIC: Final = lazy_pattern(r"[A-Za-z0-9._-]{1,249}")
 TOPIC_EXPECTED: Final = "a topic of at most 249 letters, digits, . _ and -"
-# What a message that could not be used is put into.
+# Suffix of the topic for messages that could not be used.
 DEAD_SUFFIX: Final = ".dead"
 
 
 class Message(msgspec.Struct, frozen=True):
-    """For one topic. Messages with the same key stay in order."""
+    """A message for one topic. Messages with the same key stay in order."""
 
     topic: str
     key: str | None
@@ -35,19 +35,19 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """One entry of `publishes`; its event type is the step's own word."""
+    """One entry of `publishes`; the step chooses its event type."""
 
     topic: str
     body: msgspec.Raw
     key: str | None = None
     type: str = ""
-    # The span that the run is a part of, if it came with a message.
+    # The span that the run is part of, if it was received with a message.
     traceparent: str | None = None
 
 
 class _Publishing(msgspec.Struct, frozen=True, rename="camel"):
     publishes: tuple[StoredMessage, ...] = ()
-    # Of the event that a node works on.
+    # Correlation id of the event that a node works on.
     correlation_id: str | None = None
 
 
@@ -56,14 +56,16 @@ def is_topic(text: str) -> bool:
 
 
 def event_message(record: EventRecord, topic: str) -> Message:
-    """The event itself, as every bus shows it. Events of one run have one key, so they stay in order."""
+    """The event itself, in the form every bus shows. Events of one run have the same key, so they stay in
+    order.
+    """
     run_id = record.run.run_id
     headers = _headers(record, record.event_id, record.event_type, run_id, None)
     return Message(topic, run_id, encode_envelope(record), headers)
 
 
 def published_messages(record: EventRecord) -> list[Message]:
-    """What the step published, in its order."""
+    """The messages that the step published, in its order."""
     if not may_have_messages(record.event_type, record.payload):
         return []
     stored = read_as(_Publishing, record.payload)[0]
@@ -78,7 +80,7 @@ def _published(record: EventRecord, index: int, stored: StoredMessage, correlati
 
 
 def message_id(idempotency_key: str, index: int) -> str:
-    """Derived from the run, the step, its attempt (all in the key of its completion) and the place in the list."""
+    """Derived from the completion's key (which contains run, step and attempt) and the position in the list."""
     digest = sha256(f"{idempotency_key}|{index}".encode()).digest()
     return str(UUID(bytes=digest[:16], version=4))
 

@@ -1,7 +1,8 @@
-"""What a view at a terminal has to know of everything that happened before it: a small fold of the log.
+"""What a terminal view has to know about everything that happened before it: a small fold of the log.
 
-Failed steps and warnings are named at the end of a run, its usage is shown; open approvals and running steps decide
-what a person is asked. It is part of a checkpoint, so that a resumed run need not be read from its first event.
+At the end of a run, failed steps and warnings are named and its usage is shown; open approvals and running
+steps decide what a person is asked. It is part of a checkpoint, so that a resumed run need not be read from
+its first event.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,17 +28,17 @@ class Warned(msgspec.Struct, frozen=True, array_like=True):
 class RunNotes(msgspec.Struct):
     # The newest record that was folded.
     run_seq: int = 0
-    # By path, the reason for which the newest attempt failed.
+    # By path, why the newest attempt failed.
     failed: dict[str, str] = {}
-    # Blocks that steps failed in, and those of them that ended well all the same.
+    # Blocks in which steps failed, and those of them that succeeded nevertheless.
     around: set[str] = set()
     ended_well: set[str] = set()
-    # The first few, and the number of all.
+    # The first few, and the total number.
     warnings: list[Warned] = []
     warning_count: int = 0
-    # What the run has used so far.
+    # Usage of the run so far.
     usage: dict[str, float] = {}
-    # Steps under way; of approvals, what they ask.
+    # Running steps; for approvals, the question.
     running: set[str] = set()
     questions: dict[str, str] = {}
 
@@ -51,7 +52,7 @@ class RunNotes(msgspec.Struct):
         return msgspec.json.encode(self)
 
     def failed_steps(self) -> list[str]:
-        """Of a block that failed, the steps inside; of one that ended well, nothing."""
+        """For a block that failed, the failed steps inside; for one that succeeded, none."""
         failed = [path for path in self.failed if path not in self.around]
         return [path for path in failed if self.ended_well.isdisjoint(_blocks_around(path))]
 
@@ -106,7 +107,7 @@ class RunNotes(msgspec.Struct):
 
 
 def _blocks_around(path: str) -> Iterator[str]:
-    """`L#2[0]/M/A`: `L` and `L#2[0]/M`, as they are named at their own ends."""
+    """`L#2[0]/M/A`: `L` and `L#2[0]/M`, named as in their own ends."""
     parts = path.split("/")
     for count in range(1, len(parts)):
         yield "/".join([*parts[: count - 1], parts[count - 1].partition("[")[0].partition("#")[0]])

@@ -1,10 +1,11 @@
-"""What the payloads of events hold: one struct per event type, shared by writers and readers.
+"""Contents of event payloads: one struct per event type, shared by writers and readers.
 
     end = payload_of(record, StepEnd)
 
-A field may be added; what an old one means never changes, for logs outlive code. Fields that nothing in Podium reads
-by name are not listed. A payload that does not fit loses the fields that do not fit, and nothing else. Fields that may
-be moved out of an event because of their size (`output`, `inputs`, ...) are of any type: then they hold a reference.
+A field may be added; what an old one means never changes, because logs outlive code. Fields that no code in
+Podium reads by name are not listed. If a field of a payload does not fit, only that field is lost. Fields
+that may be moved out of an event because of their size (`output`, `inputs`, ...) are of any type: then they
+hold a reference.
 """
 
 import types
@@ -13,12 +14,13 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from podium.log.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactKind, ArtifactRef
 from podium.log.engines import EngineRunRef
 from podium.log.events import NO_PAYLOAD, EventRecord, EventType
 from podium.log.times import Timestamp
 
-# An attempt that was stopped from outside ends as failed with one of these codes, and is not counted as a failure.
+# An attempt that was stopped from outside ends as failed with one of these codes, but does not count as a
+# failure.
 STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
 
 
@@ -29,7 +31,7 @@ class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaul
     code: str = ""
     message: str = ""
     retryable: bool = False
-    # A server asked for this much patience.
+    # How long the server asked us to wait.
     retry_after_ms: float | None = None
 
     @property
@@ -37,7 +39,7 @@ class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaul
         return self.message or self.code
 
     def as_fact(self) -> dict[str, Any]:
-        """As it is in the log, with every field that each failure has."""
+        """The failure as it is in the log, with the fields that every failure has."""
         fact = {
             "category": self.category,
             "code": self.code,
@@ -47,12 +49,14 @@ class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaul
         return fact if self.retry_after_ms is None else {**fact, "retryAfterMs": self.retry_after_ms}
 
 
-# Of an attempt whose end nobody saw.
+# Failure of an attempt whose end was not seen.
 INTERRUPTED: Final = Failure("PLATFORM", "INTERRUPTED", "interrupted; it is not known whether it happened")
 
 
 class RecordedArtifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A file below the run's artifacts has a `path`; what an artifact store keeps has a `uri` and a `kind`."""
+    """A file in the run's artifact directory has a `path`; an object in an artifact store has a `uri`, too.
+    Without a `kind` it is a file.
+    """
 
     path: str | None = None
     uri: str | None = None
@@ -63,7 +67,7 @@ class RecordedArtifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     def ref(self) -> ArtifactRef:
         uri = self.uri if self.uri is not None else f"artifacts/{self.path or ''}"
-        kind = self.kind if self.kind is not None else "file"
+        kind = self.kind if self.kind is not None else ArtifactKind.FILE.value
         return ArtifactRef(uri, kind, self.sha256, self.size_bytes, self.expires_at)
 
     def as_fact(self) -> dict[str, Any]:
@@ -72,7 +76,7 @@ class RecordedArtifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class Question(msgspec.Struct, frozen=True, rename="camel"):
-    """What an approval asks."""
+    """The question of an approval."""
 
     message: str = ""
     assignee: str | None = None
@@ -80,9 +84,9 @@ class Question(msgspec.Struct, frozen=True, rename="camel"):
 
 class StepStarted(msgspec.Struct, frozen=True, rename="camel"):
     approval: Question | None = None
-    # A composite of a reopened run continues: what is done inside stays done.
+    # A composite of a reopened run continues: what is done inside it stays done.
     reopened: bool = False
-    # Of an attempt of a step that was changed: the ids of the signals.
+    # Ids of the signals that changed the step for this attempt.
     overridden_by: list[str] = []
 
 
@@ -100,30 +104,30 @@ class StepEnd(msgspec.Struct, gc=False, frozen=True, rename="camel"):
     duration_ms: float | None = None
     session: Any = None
     diff: Any = None
-    # Of composites and calls.
+    # Composites and calls only.
     summary: Any = None
     exit_reason: str | None = None
     outputs: Any = None
-    # Of a skip.
+    # Skips only.
     reason: str = ""
-    # Of an approval: the signal, who sent it, and how that is known.
+    # Approvals only: the signal, its sender, and how the sender was identified.
     signal_id: str | None = None
     by: str | None = None
     by_method: str | None = None
     claimed_by: str | None = None
-    # What the attempt was carried out with, and what it was taken over from, or why not.
+    # The attempt's fingerprint, and which attempt its result was reused from, or why it was not reused.
     fingerprint: str | None = None
     reused_from: Any = None
     changed: str | None = None
 
     @property
     def failure(self) -> str:
-        """Why it failed, in words; empty if nothing says so."""
+        """Why it failed, in words; empty if that is not recorded."""
         return self.error.text if self.error is not None else ""
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the attempt was stopped, and did not end by itself."""
+        """Whether the attempt was stopped and did not end by itself."""
         return self.error is not None and self.error.code in STOPPED_CODES
 
 
@@ -132,7 +136,7 @@ class RetryScheduled(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A valid signature of the plan: the id that the key had then, and the key itself (`ed25519:BASE64`)."""
+    """A valid signature of the plan: the id of the key at that time, and the key itself (`ed25519:BASE64`)."""
 
     key_id: str
     public: str
@@ -141,10 +145,10 @@ class SignedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class RetriedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The RETRY_RUN that asked for a run: the decision about it is in the log of the new run only."""
+    """The RETRY_RUN that requested a run: the decision about it is in the log of the new run only."""
 
     signal_id: str
-    # Of the content as it was sent.
+    # Hash of the content as it was sent.
     request_sha256: str
     by: str
     by_method: str
@@ -153,39 +157,40 @@ class RetriedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a run was asked for with."""
+    """The request that created a run."""
 
     inputs: Any = {}
     needs_approval: bool = False
-    # Who approved the published plan, so that the run needs no approval.
+    # Who approved the published plan, so that the run needs no approval of its own.
     plan_approved_by: str | None = None
-    # Of a rerun.
+    # Reruns only.
     original_run_id: str | None = None
     rerun_from: str | None = None
     only_changed: bool = False
-    # Of a run that a RETRY_RUN asked for.
+    # Only for a run that a RETRY_RUN requested.
     retried_by: RetriedBy | None = None
     env_files: Any = None
     signed_by: tuple[SignedBy, ...] = ()
 
 
 class RunStarted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What decisions may read of the world: fixed once, at the start."""
+    """The parts of the environment that decisions may read, fixed once at the start."""
 
     rules_version: int | None = None
     engine_run_ref: EngineRunRef | None = None
     inputs: Any = {}
     env: dict[str, Any] = {}
     run: dict[str, Any] = {}
-    # Of a rerun: approvals that were given for another plan, and how many of the next events were taken over.
+    # Reruns only: approvals that had been given for another plan, and how many of the next events were
+    # copied.
     asked_again: tuple[str, ...] = ()
     taken_over: int | None = None
-    # Of a run that needed an approval: the SHA-256 of the plan that starts.
+    # Only for a run that needed an approval: the SHA-256 of the plan that starts.
     plan_sha256: str | None = None
 
 
 class RunApproved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Which plan was approved, by whom, and how that is known."""
+    """Which plan was approved, by whom, and how the approver was identified."""
 
     plan_sha256: str | None = None
     by: str | None = None
@@ -230,10 +235,10 @@ class Signal(msgspec.Struct, frozen=True, rename="camel"):
     payload: dict[str, Any] = {}
     by: str | None = None
     by_method: str | None = None
-    # Of a refusal.
+    # Refusals only.
     reason: str = ""
     code: str = ""
-    # Of the content as it was sent.
+    # Hash of the content as it was sent.
     request_sha256: str = ""
 
 
@@ -288,12 +293,12 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 def payload_of(record: EventRecord, schema: type[_P]) -> _P:
-    """What an event says, as far as it fits."""
+    """The payload of an event, without fields that do not fit."""
     return read_as(schema, record.payload)[0]
 
 
 def fields_of(record: EventRecord) -> dict[str, Any]:
-    """Everything that an event says, as it was written; a payload that is not an object says nothing."""
+    """All fields of the payload as they were written; empty if the payload is not an object."""
     if record.payload == NO_PAYLOAD:
         return {}
     try:
@@ -304,7 +309,7 @@ def fields_of(record: EventRecord) -> dict[str, Any]:
 
 
 def read_payload(event_type: str, payload: bytes) -> tuple[Any, list[Misfit]]:
-    """What a payload says by the schema of its type; and what does not fit."""
+    """The payload by the schema of its event type, and the fields that do not fit."""
     return read_as(PAYLOADS[event_type], payload)
 
 
@@ -328,7 +333,7 @@ def _read_what_fits(schema: type[_P], payload: bytes | msgspec.Raw) -> tuple[_P,
 
 
 def _fitted(schema: Any, value: Any, where: str, misfits: list[Misfit]) -> Any:
-    """The value as its type, without what does not fit; UNSET if nothing of it does."""
+    """The value converted to its type, without parts that do not fit; UNSET if nothing fits."""
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""References to plans: where the plan of a run was published, and what its bytes have to be."""
+"""References to plans: where the plan of a run was published, and what its bytes must be."""
 
 import re
 from typing import Final
@@ -17,11 +17,11 @@ _SCHEMA_VERSION: Final = lazy_pattern(r"v[0-9]{1,9}\.[0-9]{1,9}", re.ASCII)
 
 
 class PlanRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What an engine is given instead of a plan. The hash decides: a plan with other bytes is never run."""
+    """Given to an engine instead of a plan. The hash decides: a plan with other bytes is never run."""
 
-    # Without one, the store keeps the plan together with the run.
+    # If empty, the store keeps the plan together with the run.
     uri: str = ""
-    # Of the bytes at the URI, after HTTP content decoding.
+    # Hash of the bytes at the URI, after HTTP content decoding.
     sha256: str
     schema_version: str
     plan_id: str
@@ -32,7 +32,7 @@ class PlanRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
     @classmethod
     def from_json(cls, content: bytes | str) -> "PlanRef":
-        """As `podium publish --json` prints it."""
+        """The format that `podium publish --json` prints."""
         return msgspec.json.decode(content, type=cls)
 
 
@@ -41,7 +41,7 @@ def is_sha256(value: str) -> bool:
 
 
 def check_plan_ref(ref: PlanRef) -> None:
-    """Refuse a reference that cannot refer to a plan, before anything is fetched or kept."""
+    """Refuse a reference that cannot refer to a plan, before anything is fetched or stored."""
     check_id("plan_id", ref.plan_id)
     check_id("plan_version", ref.plan_version)
     if not is_sha256(ref.sha256):

@@ -14,7 +14,7 @@ class PublishedPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     tenant_id: str
     plan_id: str
     plan_version: str
-    # Of its canonical bytes.
+    # Hash of its canonical bytes.
     sha256: str
     schema_version: str
     size_bytes: int
@@ -34,12 +34,12 @@ class PlanContent(msgspec.Struct, frozen=True):
 
 class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
     plans: tuple[PublishedPlan, ...]
-    # None when this was the last page.
+    # None on the last page.
     cursor: str | None
 
 
 def check_published(plan: PublishedPlan) -> None:
-    """Refuse what no store may keep; the same verdict everywhere."""
+    """Refuse what no store may keep; all stores apply the same rule."""
     check_id("tenant_id", plan.tenant_id)
     check_id("plan_id", plan.plan_id)
     check_id("plan_version", plan.plan_version)

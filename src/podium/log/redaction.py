@@ -1,22 +1,23 @@
-"""Secret values never leave: every occurrence in output, logs, events and errors becomes `***`.
+"""Secret values are never shown: every occurrence in output, logs, events and errors becomes `***`.
 
-A value is looked for as it is and in the forms in which programs commonly print it: inside JSON, inside a URL, in
-base64 and as Python quotes it in messages. Everything covered by any occurrence is masked; occurrences that overlap
-share one mask, so that of two secrets that overlap or contain each other no piece is left over. Values of fewer than
-six characters are not masked: they would hide half of every log and protect nothing.
+A value is searched for as it is and in the forms in which programs commonly print it: inside JSON, inside a
+URL, in base64 and as Python quotes it in messages. Everything covered by any occurrence is masked;
+overlapping occurrences share one mask, so that no piece remains of two secrets that overlap or contain each
+other. Values of fewer than six characters are not masked: they would hide half of every log and protect
+nothing.
 
 In base64 the value is also found in the middle of a longer encoded text, whatever is around it. Of the first
 and the last character there only some bits belong to the value; such a border character stays visible.
 
-Not found: a value that is split over lines (base64 wrapped at 76 columns, a key printed line by line), encoded
-twice, or in any other form. Redaction is the last net, not a licence to print secrets.
+Not found: a value that is split over lines (base64 wrapped at 76 columns, a key printed line by line),
+encoded twice, or in any other form. Redaction is the last safety net, not a licence to print secrets.
 
-Output arrives in pieces, and a secret may lie across their border. A stream therefore holds back the end of what
-it has seen, from the first place where a form might have started, and no more: less than the longest form. However
-the pieces are cut, the result is the same as for the whole.
+Output arrives in chunks, and a secret may cross their border. A stream therefore holds back the end of what
+it has seen, from the first place where a form might have started, and no more: less than the longest form.
+However the output is divided into chunks, the result is the same as for the whole.
 
-The cost is linear: one fast search for the first characters of each form per piece, and one comparison wherever
-those are found. Each piece is searched together with what was held back.
+The cost is linear: per chunk one fast search for the first characters of each form, and one comparison
+wherever they are found. Each chunk is searched together with what was held back.
 """
 
 import re
@@ -28,19 +29,19 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-SHORTEST: Final = 6
+MIN_SECRET: Final = 6
 MASK: Final = "***"
 
 
 class Redactor:
-    """Masks a fixed set of secret values. It shows none of them itself, not even in its `repr`."""
+    """Masks a fixed set of secret values. None of them is visible in it, not even in its `repr`."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        secret = {value for value in values if len(value) >= SHORTEST}
+        secret = {value for value in values if len(value) >= MIN_SECRET}
         forms = {form for value in secret for form in _forms(value)}
         self._count = len(secret)
         self._bytes = _Search(forms, MASK.encode())
-        # Text is searched as text: encoding and decoding it again would change what is not valid UTF-8.
+        # Text is searched as text: encoding and decoding it would change what is not valid UTF-8.
         self._text = _Search({form.decode("utf-8", "surrogateescape") for form in forms} | secret, MASK)
 
     def redact(self, text: str) -> str:
@@ -57,19 +58,19 @@ class Redactor:
 
 
 class RedactedStream:
-    """Bytes that arrive in pieces: what `feed` and `finish` return, joined, is the redacted whole."""
+    """Bytes that arrive in chunks: what `feed` and `finish` return, joined, is the redacted whole."""
 
     def __init__(self, search: "_Search[bytes]") -> None:
         self._search = search
         self._held = b""
-        # So many of the held bytes belong to an occurrence whose mask has been given out already.
+        # How many of the held bytes belong to an occurrence whose mask has been emitted already.
         self._covered = 0
 
     def feed(self, chunk: bytes) -> bytes:
         return self._advance(chunk, last=False)
 
     def finish(self) -> bytes:
-        """What was held back. After it the stream is empty and may be used again."""
+        """Return what was held back. The stream is then empty and may be reused."""
         return self._advance(b"", last=True)
 
     def _advance(self, chunk: bytes, last: bool) -> bytes:
@@ -91,20 +92,21 @@ class _Masked(msgspec.Struct, Generic[AnyStr], frozen=True):
 
 
 class _Search(Generic[AnyStr]):
-    """Finds every occurrence of some forms, each at least SHORTEST long."""
+    """Finds every occurrence of some forms, each at least MIN_SECRET long."""
 
     def __init__(self, forms: Iterable[AnyStr], mask: AnyStr) -> None:
         self._mask: AnyStr = mask
-        # By their beginning, which is what is searched for; the longest first, so that the first hit is the longest.
+        # By their first characters, which are what is searched for; longest form first, so that the first
+        # match is the longest.
         self._by_head: dict[AnyStr, list[AnyStr]] = {}
         for form in sorted(forms, key=len, reverse=True):
-            self._by_head.setdefault(form[:SHORTEST], []).append(form)
+            self._by_head.setdefault(form[:MIN_SECRET], []).append(form)
         self._beginnings: set[AnyStr] = {
-            head[:length] for head in self._by_head for length in range(1, SHORTEST)
+            head[:length] for head in self._by_head for length in range(1, MIN_SECRET)
         }
 
     def masked(self, data: AnyStr, last: bool, covered: int) -> _Masked[AnyStr]:
-        """Mask what is certain. `covered` is how much of the start an earlier mask replaces."""
+        """Mask what is certain. `covered` is how many bytes at the start an earlier mask replaces."""
         spans, end = self._find(data, last)
         shown = []
         at = covered
@@ -119,7 +121,7 @@ class _Search(Generic[AnyStr]):
         return _Masked(self._mask[:0].join(shown), data[end:], max(0, at - end))
 
     def _find(self, data: AnyStr, last: bool) -> tuple[list[tuple[int, int]], int]:
-        """The longest occurrence at each place, in order, and the first place where one may be unfinished."""
+        """The longest occurrence at each place, in order, and the first place where one may be incomplete."""
         spans = []
         end = len(data) if last else self._open_end(data)
         for head, forms in self._by_head.items():
@@ -135,16 +137,16 @@ class _Search(Generic[AnyStr]):
         return spans, end
 
     def _open_end(self, data: AnyStr) -> int:
-        """Where the last few characters might start a form of which not even the head is complete."""
+        """The first place in the last few characters where a form might start whose head is not complete yet."""
         size = len(data)
-        for start in range(max(0, size - SHORTEST + 1), size):
+        for start in range(max(0, size - MIN_SECRET + 1), size):
             if data[start:] in self._beginnings:
                 return start
         return size
 
 
 def _places(data: AnyStr, head: AnyStr) -> Iterator[int]:
-    """Where the head is, overlapping places too."""
+    """Every place of the head, including overlapping ones."""
     at = data.find(head)
     while at >= 0:
         yield at
@@ -153,7 +155,7 @@ def _places(data: AnyStr, head: AnyStr) -> Iterator[int]:
 
 def _unfinished(data: AnyStr, at: int, forms: list[AnyStr]) -> bool:
     left = len(data) - at
-    # The lengths first: cutting the rest out for every place would make the cost quadratic.
+    # Compare lengths first: slicing the rest for every place would make the cost quadratic.
     return left < len(forms[0]) and any(left < len(form) and form.startswith(data[at:]) for form in forms)
 
 
@@ -178,26 +180,26 @@ def _as_bytes(text: str) -> bytes:
 
 
 def _json_forms(value: str) -> Iterator[str]:
-    """As it is between the quotes of a JSON string, by the habits of different writers."""
-    # Loaded with the first secret.
+    """The text between the quotes of a JSON string, as different writers escape it."""
+    # Imported with the first secret only.
     from json import dumps
 
     for ascii_only, slash, html_safe in product((True, False), repeat=3):
         text = dumps(value, ensure_ascii=ascii_only)[1:-1]
         if slash:
             text = text.replace("/", "\\/")
-        if html_safe:  # Go does this unless told otherwise
+        if html_safe:  # Go does this by default
             text = re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
         yield text
-        # Some writers have upper-case digits. An escaped backslash in front of a u is stepped over as a pair.
+        # Some writers use upper-case digits. An escaped backslash in front of a u is skipped as a pair.
         yield re.sub(r"\\(?:u([0-9a-f]{4})|.)", _upper_case_escape, text)
 
 
 def _quoted_forms(value: str) -> Iterator[str]:
-    """As it is inside the quotes of `repr` and `ascii`, which error messages use, ours too.
+    """The text inside the quotes of `repr` and `ascii`, which error messages use, including ours.
 
-    With a double quote in front of it the text is put into single quotes, and its own are escaped; which quotes a
-    message has depends on what is around the value.
+    If the text contains a double quote, Python uses single quotes and escapes the single quotes in it; which
+    quotes a message uses depends on what is around the value.
     """
     for quoted in (repr(f'"{value}'), ascii(f'"{value}')):
         yield quoted[2:-1]
@@ -209,7 +211,8 @@ def _upper_case_escape(found: re.Match[str]) -> str:
 
 
 def _url_forms(raw: bytes) -> Iterator[str]:
-    # What is left alone: nothing, the slash (paths), or what encodeURIComponent of JavaScript leaves alone.
+    # Characters that are not escaped: none, the slash (paths), or those that JavaScript's encodeURIComponent
+    # keeps.
     for safe, encode in product(("", "/", "!*'()"), (quote, quote_plus)):
         text = encode(raw, safe=safe)
         yield text
@@ -225,9 +228,9 @@ def _base64_forms(raw: bytes) -> Iterator[bytes]:
 
 
 def _inside_base64(raw: bytes, before: int) -> bytes:
-    """The characters that depend on the value alone, when `before` bytes (modulo 3) are in front of it.
+    """The characters that depend on the value alone, when `before` bytes (modulo 3) precede it.
 
-    A character is six bits: those that share a bit with a byte in front or behind are left out.
+    A character is six bits: those that share a bit with a byte before or after the value are left out.
     """
     encoded = b64encode(bytes(before) + raw)
     return encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]

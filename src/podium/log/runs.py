@@ -1,4 +1,4 @@
-"""Runs as a store knows them: whose they are, their status, and how to find them."""
+"""Runs as a store knows them: their tenant, their status, and how to find them."""
 
 from enum import StrEnum
 from typing import Any, Final
@@ -18,7 +18,7 @@ MAX_CONCURRENCY: Final = 10_000
 
 
 class Backpressure(StrEnum):
-    """What to do with a run for which there is no room: refuse it, keep it waiting, or start it later."""
+    """What to do with a run if a limit is reached: refuse it, queue it, or delay it."""
 
     REJECT = "REJECT"
     QUEUE = "QUEUE"
@@ -26,50 +26,50 @@ class Backpressure(StrEnum):
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is known of a run besides its events; the same in a store, in `run.json` and in an export."""
+    """Facts about a run besides its events; the same in a store, in `run.json` and in an export."""
 
     identity: RunIdentity
-    # Without one the run id is used, so that creating a run again by its id is harmless too.
+    # If None, the run id is used, so that creating a run again with the same id is harmless, too.
     run_request_id: str | None = None
     plan_sha256: str = ""
     inputs_sha256: str = ""
     concurrency_key: str | None = None
     priority: int = 0
-    # Where another engine than the local one carries it.
+    # Where an engine other than the local one executes it.
     engine: EngineRunRef | None = None
-    # Free JSON of the caller; kept, never read by a store.
+    # JSON of the caller; stored, but never read by a store.
     metadata: bytes = b"{}"
-    # Of a request: when the run was created in the store that it comes from.
+    # In a request: when the run was created in the store that it comes from.
     created_at: Timestamp | None = None
-    # Of a plan that was published: where it is.
+    # Where its plan was published, if it was.
     plan_ref: PlanRef | None = None
-    # Not started before RunApproved.
+    # Does not start before RunApproved.
     needs_approval: bool = False
-    # Whose hosts carry it; without one it is driven by the process that started it.
+    # The pool whose workers execute it; without one the process that started it drives it.
     pool: str | None = None
-    # How many runs with its concurrency key may be under way, of those in pools; the older ones come first.
+    # How many runs of pools with its concurrency key may be in progress; older ones take precedence.
     concurrency_limit: int | None = None
-    # By which people find it again; no decision depends on them.
+    # For finding it again; no decision depends on them.
     labels: dict[str, str] = {}
 
 
 class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
-    """A request for a run. Two requests with the same `run_request_id` (of one plan) are one run."""
+    """A request for a run. Two requests with the same `run_request_id` (and the same plan) are one run."""
 
     backpressure: Backpressure = Backpressure.QUEUE
     # For DELAY: not before this moment.
     start_at: Timestamp | None = None
-    # Refused if as many open runs with its concurrency key are in pools as its limit allows.
+    # Refused if the pools have as many open runs with its concurrency key as its limit allows.
     is_exclusive: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A run's row. `status` and `head` change only together with the events they follow from."""
+    """A run's row. `status` and `head` change only together with the events that change them."""
 
     identity: RunIdentity
     run_request_id: str
     status: RunStatus
-    # The highest runSeq there is.
+    # The highest run_seq so far.
     head: int
     priority: int
     concurrency_key: str | None
@@ -88,25 +88,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def waits_for_approval(self) -> bool:
-        """It must not start before a person has approved its plan."""
+        """Whether the run must not start before a person has approved its plan."""
         return self.needs_approval and self.status is RunStatus.PENDING
 
     @property
     def provider(self) -> str:
-        """The engine that carries it."""
+        """The engine that executes it."""
         return self.engine.provider if self.engine is not None else LOCAL
 
     @property
     def engine_facts(self) -> dict[str, Any]:
-        """What the engine that carries it kept with it when it was created: its server and queues."""
+        """What its engine stored with it when it was created: its server and queues."""
         facts = msgspec.json.decode(self.metadata).get(self.provider)
         return facts if isinstance(facts, dict) else {}
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs of a tenant to list, newest first: those for which all of this holds.
+    """Which runs of a tenant to list, newest first: those that meet all conditions.
 
-    `cursor` is where the page before ended.
+    `cursor` is the end of the previous page.
     """
 
     project_id: str | None = None
@@ -114,11 +114,13 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     plan_id: str | None = None
     pool: str | None = None
     statuses: frozenset[RunStatus] = frozenset()
-    # Names with their values; a run may have others besides.
+    # Names with their values; a run may have further labels.
     labels: tuple[tuple[str, str], ...] = ()
-    # In the id of the run, of its plan or of its request, in upper or lower case.
+    # Part of the id of the run, of its plan or of its request; case does not matter.
     text: str | None = None
-    # From the first of these moments on, and before the second.
+    # The start of the run's id.
+    id_prefix: str | None = None
+    # From the first of these moments, inclusive, to the second, exclusive.
     created_from: Timestamp | None = None
     created_before: Timestamp | None = None
     limit: int = 50
@@ -126,17 +128,17 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
-    """It may have fewer runs than were asked for, even none, although more follow: a store looks at a bounded number of
-    runs for each page.
+    """May have fewer runs than requested, even none, although more follow: a store examines a bounded number
+    of runs for each page.
     """
 
     runs: tuple[Run, ...]
-    # None when this was the last page.
+    # None on the last page.
     cursor: str | None
 
 
 def matches(row: Run, query: RunQuery) -> bool:
-    """Whether a query finds the run."""
+    """Whether the run meets the conditions of a query."""
     run = row.identity
     return (
         query.project_id in (None, run.project_id)
@@ -146,6 +148,7 @@ def matches(row: Run, query: RunQuery) -> bool:
         and (not query.statuses or row.status in query.statuses)
         and all(row.labels.get(name) == value for name, value in query.labels)
         and (query.text is None or _mentions(row, query.text.lower()))
+        and (query.id_prefix is None or run.run_id.startswith(query.id_prefix))
         and (query.created_from is None or row.created_at >= query.created_from)
         and (query.created_before is None or row.created_at < query.created_before)
     )
@@ -157,7 +160,7 @@ def _mentions(row: Run, text: str) -> bool:
 
 
 def check_new_run(new: NewRun) -> None:
-    """Refuse a request that no store may keep; the same verdict everywhere."""
+    """Refuse a request that no store may keep; all stores apply the same rule."""
     check_identity(new.identity)
     if new.run_request_id is not None:
         check_id("run_request_id", new.run_request_id)

@@ -1,7 +1,7 @@
-"""What a run looks like, folded from its log.
+"""The current state of a run, folded from its log.
 
-The *summary* is small and opens fast however long the run is; steps are read by page. All of it is frozen: a later
-projection is a new value, and one that somebody holds never changes.
+The *summary* is small and quick to load however long the run is; steps are read in pages. Everything is
+immutable: a later projection is a new value, and one that is in use never changes.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ class AttemptSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omi
     completed_at: Timestamp | None = None
     error: Failure | None = None
     artifacts: tuple[ArtifactRef, ...] = ()
-    # Stopped by a cancel, a decided join or an interruption: not counted as a failure.
+    # Stopped by a cancel, a decided join or an interruption: does not count as a failure.
     stopped: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -40,7 +40,7 @@ class StepSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_d
     newest: AttemptSnapshot
     earlier: tuple[AttemptSnapshot, ...] = ()
     attempt_count: int = 1
-    # Tokens and dollars of all its attempts, and of everything inside it.
+    # Tokens and dollars of all its attempts and of everything inside it.
     usage: dict[str, float] = {}
 
     @property
@@ -53,7 +53,7 @@ class StepSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_d
 
 
 class Gap(msgspec.Struct, frozen=True, rename="camel"):
-    """Sequence numbers that were not seen: after `last_seq` came `next_seq`."""
+    """Missing sequence numbers: `last_seq` was followed by `next_seq`."""
 
     last_seq: int
     next_seq: int
@@ -76,7 +76,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     status: RunStatus = RunStatus.PENDING
     substatus: str | None = None
     last_event_seq: int = 0
-    # Steps by the status of their newest attempt; `failed_steps` leaves out those that were stopped.
+    # Steps by the status of their newest attempt; `failed_steps` does not count those that were stopped.
     step_count: int = 0
     pending_steps: int = 0
     running_steps: int = 0
@@ -85,7 +85,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     failed_steps: int = 0
     stopped_steps: int = 0
     artifact_count: int = 0
-    # Of all steps, the first hundred; each step has its own.
+    # The first hundred of all steps; each step has its own.
     artifacts: tuple[ArtifactRef, ...] = ()
     # The first twenty of them.
     warnings: tuple[StepWarning, ...] = ()
@@ -102,7 +102,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     openings: int = 1
     pause_cycles: int = 0
     usage: dict[str, float] = {}
-    # An event was in the log that no table allows: it was ignored, and somebody should look.
+    # The log contains an event that no table allows: it was ignored, and an operator should look.
     inconsistent: bool = False
     # A gap was seen and not yet resynchronised.
     stale: Gap | None = None
@@ -120,11 +120,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class RunStatusSnapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The answer of an engine about the status of a run. It comes from the store, never from the engine's server."""
+    """An engine's answer about the status of a run. It comes from the store, never from the engine's server."""
 
     run_id: RunId
     status: RunStatus
-    # One of ours, or `<adapter>/<VALUE>` of an engine's own; shown verbatim.
+    # One of ours, or `<adapter>/<VALUE>` for an engine's own; shown verbatim.
     substatus: str | None = None
     message: str | None = None
     started_at: Timestamp | None = None
@@ -143,7 +143,7 @@ class RunStatusSnapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 def status_snapshot(run: Run, summary: RunSummary) -> RunStatusSnapshot:
-    """From a run's row, which has its ids, and its summary."""
+    """Built from a run's row, which has its ids, and its summary."""
     identity = run.identity
     return RunStatusSnapshot(
         run_id=identity.run_id,

@@ -1,7 +1,7 @@
 """Moments in events: RFC 3339, UTC, microseconds, always the same width.
 
-Events carry them as text: they sort as they are, they survive every store and language unchanged, and most of
-them are never computed with.
+Events hold them as text: texts sort correctly, every store and language keeps them unchanged, and most of
+them are never used in a computation.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,8 @@ _FORM: Final = lazy_pattern(rf"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{
 def timestamp(moment: datetime) -> Timestamp:
     """An aware moment as text, like 2026-01-01T12:00:00.000000Z."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    # Every event has two of them, and `isoformat` takes five times as long. Whole seconds have no fraction here.
+    # Every event has two of them, and `isoformat` takes five times as long. msgspec omits the fraction of
+    # whole seconds.
     text = _encode(in_utc)[1:-1].decode()
     return text if in_utc.microsecond else f"{text[:-1]}.000000Z"
 

@@ -1,8 +1,8 @@
-"""Where a run is in a trace: W3C trace contexts, and ids that follow from the run alone.
+"""Where a run is in a trace: W3C trace contexts, and ids that are derived from the run alone.
 
-A trace that came with a message is continued; otherwise the trace of a run is derived from its id. Ids of spans are
-derived, too. So a process that continues a run after a crash names the same spans, and a message that is sent again
-has the same `traceparent`.
+A trace that came with a message is continued; otherwise the trace of a run is derived from its id. Ids of
+spans are derived, too. So a process that continues a run after a crash uses the same spans, and a message
+that is sent again has the same `traceparent`.
 """
 
 from functools import lru_cache
@@ -13,7 +13,7 @@ import msgspec
 
 from podium.patterns import lazy_pattern
 
-# In the metadata of a run, in `${run}` and in what a step publishes: the span that the run is a part of.
+# Key in the metadata of a run, in `${run}` and in what a step publishes: the span that the run is part of.
 TRACEPARENT: Final = "traceparent"
 _SAMPLED: Final = 1
 _HEADER: Final = lazy_pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -36,7 +36,7 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_traceparent(text: str | None) -> TraceContext | None:
-    """None for what is not a valid `traceparent`: it is ignored, as the W3C recommendation wants it."""
+    """None for what is not a valid `traceparent`: it is ignored, as the W3C recommendation requires."""
     if not isinstance(text, str) or len(text) > _MAX_HEADER:
         return None
     found = _HEADER.fullmatch(text)
@@ -57,7 +57,7 @@ def span_id(*parts: str | int) -> str:
 
 
 def message_span(event_id: str) -> str:
-    """The span of publishing a message: what consumers of the message continue."""
+    """The span of publishing a message, which consumers of the message continue."""
     return event_id.replace("-", "")[:16]
 
 
@@ -78,7 +78,7 @@ def step_span(run_id: str, path: str, attempt: int) -> str:
 
 
 def parent_in(metadata: bytes) -> TraceContext | None:
-    """The span that a run is a part of, from its metadata."""
+    """The span that a run is part of, from its metadata."""
     if TRACEPARENT.encode() not in metadata:
         return None
     return parent_of(msgspec.json.decode(metadata))

@@ -1,7 +1,7 @@
-"""Which status follows from which event: the tables everything else reads.
+"""Which status follows from which event: the tables that everything else reads.
 
-The projector folds by them, stores keep a run's status by them, and the diagrams in `docs/contract.md` are drawn
-from them. An event that a table does not allow is kept in the log and changes nothing.
+The projector folds by them, stores derive a run's status from them, and the diagrams in `docs/contract.md`
+are drawn from them. An event that a table does not allow is kept in the log and changes nothing.
 """
 
 from enum import StrEnum
@@ -34,11 +34,11 @@ ENDED: Final = frozenset({StepStatus.SUCCESS, StepStatus.FAILED, StepStatus.SKIP
 
 _P, _A, _R, _H = RunStatus.PENDING, RunStatus.APPROVED, RunStatus.RUNNING, RunStatus.PAUSED
 
-# event: (from these, to this). A run that was just created is PENDING.
+# event: (allowed statuses before, status after). A run that was just created is PENDING.
 RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
     EventType.RUN_QUEUED: (frozenset({_P}), _P),
     EventType.RUN_APPROVED: (frozenset({_P}), _A),
-    # From RUNNING: a run that had ended before its start was reopened.
+    # From RUNNING: a run that was reopened after it had ended before its start.
     EventType.RUN_STARTED: (frozenset({_P, _A, _R}), _R),
     EventType.RUN_PAUSED: (frozenset({_R}), _H),
     EventType.RUN_RESUMED: (frozenset({_H}), _R),
@@ -51,24 +51,25 @@ RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
 
 _NEW, _UP = StepStatus.PENDING, StepStatus.RUNNING
 
-# Of one attempt of a step. A retry is another attempt; an attempt that has ended stays as it is.
+# For one attempt of a step. A retry is another attempt; an attempt that has ended does not change.
 STEP_TRANSITIONS: Final[dict[str, tuple[frozenset[StepStatus], StepStatus]]] = {
     EventType.STEP_STARTED: (frozenset({_NEW}), _UP),
     EventType.STEP_COMPLETED: (frozenset({_NEW, _UP}), StepStatus.SUCCESS),
     EventType.STEP_FAILED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
     EventType.STEP_SKIPPED: (frozenset({_NEW}), StepStatus.SKIPPED),
-    # In doubt: what became of the attempt is not known and never will be. When a run is reopened, the doubt about an
-    # attempt that was stopped is an attempt of its own, because the stopped one has its end.
+    # In doubt: what happened to the attempt is unknown and will remain so. When a run is reopened, the doubt
+    # about an attempt that was stopped becomes an attempt of its own, because the stopped one already has its
+    # end.
     EventType.STEP_INTERRUPTED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
 }
 
 RUN_ENDS: Final = frozenset(event for event, (_, after) in RUN_TRANSITIONS.items() if after in TERMINAL)
 STEP_ENDS: Final = frozenset(event for event, (_, after) in STEP_TRANSITIONS.items() if after in ENDED)
-# What the end of a task can be: only the machine skips.
+# Possible ends of a task: only the machine skips.
 TASK_ENDS: Final = STEP_ENDS - {EventType.STEP_SKIPPED}
 
-# An attempt has one end: an end is refused if one of these is recorded for the same attempt. One pair may follow each
-# other: the failure of an attempt that was stopped, and the doubt about what it had done by then.
+# An attempt has one end: an end is refused if one of these is recorded for the same attempt. One pair is
+# allowed: the failure of an attempt that was stopped, followed by the doubt about what it had done by then.
 EXCLUDED_BY: Final[dict[str, tuple[str, ...]]] = {
     end: tuple(
         other
@@ -78,19 +79,22 @@ EXCLUDED_BY: Final[dict[str, tuple[str, ...]]] = {
     for end in STEP_ENDS
 }
 
-# What may still be recorded once a run has ended; every type nobody knows may be, too.
+# What may still be recorded once a run has ended; all unknown types may be, too.
 AFTER_THE_END: Final = frozenset(
     {
         EventType.SIGNAL_REJECTED,
         EventType.ALERT_RAISED,
         EventType.BUDGET_CHARGED,
+        EventType.NOTIFICATION_DUE,
         EventType.RUN_REOPENED,
     }
 )
 
 
 def run_status_after(status: RunStatus, event_type: str) -> RunStatus | None:
-    """The status of a run after an event; None if the event is not allowed there. Others change nothing."""
+    """The status of a run after an event; None if the event is not allowed in this status. Events that are
+    not in the table keep it.
+    """
     transition = RUN_TRANSITIONS.get(event_type)
     if transition is None:
         return status

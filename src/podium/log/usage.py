@@ -1,18 +1,18 @@
-"""What steps have used: what a charge in the log says, and whom it counts for.
+"""What steps have used: what a charge in the log says, and to whom it is attributed.
 
 A charge counts for the attempt's step, for every loop, block and call around it, and for the run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from podium.log.events import EventRecord
+from podium.log.events import EventRecord, EventType
 
-# Tokens and dollars add up; what else a payload has, does not.
+# Tokens and dollars are summed; other fields of a payload are not.
 FIGURES: Final = ("inputTokens", "outputTokens", "cachedTokens", "tokens", "costUsd")
-# So many decimals of a dollar are kept: sums of fractions would grow a tail.
+# Dollars are rounded to this many decimals, because sums of floats accumulate errors.
 _DECIMALS: Final = 9
 
 
@@ -42,15 +42,21 @@ _CHARGE: Final = msgspec.json.Decoder(Charge)
 
 
 def charge_of(record: EventRecord) -> Charge | None:
-    """None: nobody can tell what it says."""
+    """The charge of a record; None if its payload is not understood."""
     try:
         return _CHARGE.decode(record.payload)
     except (msgspec.DecodeError, msgspec.ValidationError):
         return None
 
 
+def charged_steps(records: Iterable[EventRecord]) -> dict[str, dict[str, float]]:
+    """Usage charged to steps by these events, by path."""
+    charges = [charge_of(one) for one in records if one.event_type == EventType.BUDGET_CHARGED]
+    return {one.step_id: one.figures for one in charges if one is not None}
+
+
 def added(usage: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
-    """Figures by name; dollars without a tail."""
+    """The sum by name; dollars are rounded."""
     total = {name: usage.get(name, 0) + more.get(name, 0) for name in {**usage, **more}}
     if "costUsd" in total:
         total["costUsd"] = round(total["costUsd"], _DECIMALS)

@@ -1,4 +1,4 @@
-"""Workers as a store knows them: what each reports of itself, and what waits for them."""
+"""Workers as a store knows them: what each reports about itself, and what waits for them."""
 
 import msgspec
 
@@ -9,13 +9,13 @@ from podium.log.times import Timestamp
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a worker writes with every heartbeat."""
 
-    # That of its leases, too.
+    # The same id as in its leases.
     worker_id: str
     host: str
     pid: int
     version: str
     pools: tuple[str, ...]
-    # None: it serves all tenants.
+    # None: all tenants.
     tenants: tuple[str, ...] | None
     slots: int
     running: int
@@ -24,14 +24,14 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     report: WorkerReport
-    # The last heartbeat, and how long ago that was, by the clock of the store.
+    # The last heartbeat and its age, by the clock of the store.
     seen_at: Timestamp
     seen_seconds_ago: float
     is_draining: bool
 
 
 class QueuedRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A run of a pool that waits to be started. `position` counts from 1 within its tenant and its pool."""
+    """A run of a pool that waits to be started. `position` counts from 1 within its tenant and pool."""
 
     run: Run
     position: int
@@ -41,7 +41,7 @@ class PoolLoad(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The open runs of a tenant in one pool."""
 
     pool: str
-    # Those that start as soon as there is room, and those whose time has not come.
+    # Those that start as soon as a slot is free, and those whose start time has not come.
     waiting: int
     delayed: int
     # Those that need an approval before they start.

@@ -1,4 +1,4 @@
-"""The machine: the one place where workflow rules live. `machine.py` tells how its parts fit together."""
+"""The machine: the one place for workflow rules. `machine.py` explains how its parts fit together."""
 
 from podium.machine.machine import RULES_VERSION, Machine
 

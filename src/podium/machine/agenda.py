@@ -1,41 +1,58 @@
-"""What all rules of the machine share: the state of a run, and the ways to move it.
+"""What all rules of the machine share: the state of a run, and the ways to change it.
 
-Rules are modules in layers. A rule calls rules of lower layers directly. What moves forward goes onto the agenda, by
-name, and is done later; so nothing recurses over the items of a loop. The few calls upward go through `rules`, which
-`machine.py` connects. So the modules do not import each other in a cycle.
+Rules are modules in layers. A rule calls rules of lower layers directly. Forward movement is put onto the
+agenda, by name, and done later; so nothing recurses over the items of a loop. The few calls upward use
+`rules`, which `machine.py` connects. So the modules do not import each other in a cycle.
 """
 
 from collections import deque
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from podium.log.times import Timestamp, later
-from podium.machine.accounts import Spending
-from podium.machine.commands import ContextReport, Question, Record, Report, ScopeReport
+from podium.machine.commands import Answers, ContextReport, Record, Report, ScopeReport
 from podium.machine.program import Node, WorkflowProgram
+from podium.machine.spending import Spending
 from podium.machine.tree import Loop, Outcome, Scope, Verdict, Visit, prefix_of
 from podium.machine.values import ScopeView, Surroundings
 from podium.plan.changes import StepChange
 from podium.plan.plan import Call, ForEach, Group, Parallel, Plan, While
 
-# What can be on the agenda; `layers.py` says which function does it.
+# What can be on the agenda; `layers.py` maps each operation to its function.
 Operation: TypeAlias = Literal["begin", "start", "leave", "fill", "check", "pass"]
 
 
-class Hold:
-    """The reasons, since when, and how long in all."""
+class _Aside:
+    __slots__ = ("aside",)
 
-    __slots__ = ("aside", "measured_since", "reasons", "since", "taken_over", "total")
+    # Visits whose limits fired during the hold.
+    aside: list[Visit]
 
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-        self.since: Timestamp | None = None
-        # The same moment on the clock by which durations are measured.
-        self.measured_since: Timestamp = ""
-        self.total = 0.0
-        # How much of it was taken over from an earlier run: the limits of this one are not extended by that.
-        self.taken_over = 0.0
-        # Limits that fired during the hold.
-        self.aside: list[Visit] = []
+
+class Hold(_Aside, msgspec.Struct, omit_defaults=True):
+    """Why the run is held, since when, and for how long in total."""
+
+    reasons: list[str] = []
+    since: Timestamp | None = None
+    # The same moment by the clock that measures durations.
+    measured_since: Timestamp = ""
+    total: float = 0.0
+    # The part that was copied from an earlier run: it does not extend the limits of this one.
+    taken_over: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.aside = []
+
+
+class AtVerdict(msgspec.Struct, omit_defaults=True):
+    """The encoded tree at the moment of the run's verdict, and what the log says about attempts since then."""
+
+    tree: msgspec.Raw
+    started: list[tuple[str, int]] = []
+    ended: list[tuple[str, int, Outcome | None]] = []
+    # See `WorkflowState.spent`.
+    spent: dict[int, dict[int, int]] = {}
 
 
 class Agenda:
@@ -53,28 +70,28 @@ class Agenda:
         self.records: deque[Record] = deque()
         self.agenda: deque[tuple[Operation, Visit]] = deque()
         self.hold = Hold()
-        self.spending = Spending(plan.workflow.budget)
-        # What was changed in steps, by the path that a signal named.
+        self.spending = Spending.of(plan.workflow.budget)
+        # Changes to steps, by the path that a signal named.
         self.changes: dict[str, StepChange] = {}
         self.last_seq = 0
-        # The last event that was taken over from an earlier run.
+        # The last event that was copied from an earlier run.
         self.taken_over_to = 0
-        # Visits started so far, for the last resort.
+        # Visits started so far, for the limit `MAX_VISITS`.
         self.visits = 0
         self.pause_cycle = 0
-        # 1, and one more for each RunReopened.
+        # 1, plus one for each RunReopened.
         self.opening = 1
         self.cancels = 0
         self.terminal = False
         # The log and these rules differ: something is recorded that was not owed.
         self.inconsistent = False
         self.ends_before_start = False
-        # The tree as it was when the run's verdict fell, and how attempts ended after that.
-        self.at_verdict: Any = None
-        # Timers that only give the host a turn, and the one that is set.
+        # What a reopened run resumes.
+        self.at_verdict: AtVerdict | None = None
+        # Number of timers that only give the host a turn, and the one that is set.
         self.breath = 0
         self.breathing: str | None = None
-        # Of the event being folded: keys whose commands have changed, timers not needed any more, records, reports.
+        # For the event being folded: keys whose commands have changed, obsolete timers, records, reports.
         self.touched: dict[Any, None] = {}
         self.dropped: list[str] = []
         self.recorded: list[Record] = []
@@ -86,22 +103,22 @@ class Agenda:
 
     @property
     def is_taking_over(self) -> bool:
-        """Whether the event being folded was taken over from an earlier run."""
+        """Whether the event being folded was copied from an earlier run."""
         return self.last_seq <= self.taken_over_to
 
     # --- what the rules use -----------------------------------------------------------------------
 
     def wait(self, key: Any, visit: Visit) -> None:
-        """Owe what `key` says until it is answered."""
+        """Owe the command of `key` until it is answered."""
         self.waits[key] = visit
         self.touched[key] = None
 
     def touch(self, key: Any) -> None:
-        """What is owed for a key has changed."""
+        """Mark that what is owed for a key has changed."""
         self.touched[key] = None
 
     def forget(self, key: Any) -> None:
-        """Nothing is owed for a key any more; a timer that was handed out is called off."""
+        """Nothing is owed for a key any more; a timer that was handed out is cancelled."""
         self.waits.pop(key, None)
         if key in self.touched:
             del self.touched[key]
@@ -109,7 +126,7 @@ class Agenda:
             self.dropped.append(key)
 
     def later(self, operation: "Operation", visit: Visit) -> None:
-        """Forward movement never calls: it goes onto the agenda, so that nothing recurses over items."""
+        """Put forward movement onto the agenda instead of calling it, so that nothing recurses over items."""
         self.agenda.append((operation, visit))
 
     def record(self, event_type: str, path: str | None, attempt: int, payload: dict[str, Any]) -> None:
@@ -118,7 +135,7 @@ class Agenda:
         self.recorded.append(decision)
 
     def report_scope(self, scope: Scope, status: str) -> None:
-        """For views: an iteration or a branch has opened or closed."""
+        """Report to views that an iteration or a branch has opened or closed."""
         is_iteration = scope.prefix.endswith("]/")
         path = scope.prefix[:-1] if is_iteration else scope.prefix + scope.block.nodes[0].step_id
         self.reports.append(ScopeReport(self.last_seq, path, scope.index, scope.item, status))
@@ -128,18 +145,18 @@ class Agenda:
             self.reports.append(ContextReport(self.last_seq, dict(self.root.call.context)))
 
     def timer_key(self, visit: Visit, kind: str) -> str:
-        """Used once: a timer that was dropped must not be taken for the next one."""
+        """A key that is used once, so that a cancelled timer is not mistaken for the next one."""
         visit.counter += 1
         return f"{visit.path}|{visit.attempt}|{kind}|{visit.counter}"
 
     def after(self, seconds: float) -> Timestamp:
         return later(self.now, seconds)
 
-    def view(self, scope: Scope, answers: dict[Question, bool] | None = None) -> ScopeView:
+    def view(self, scope: Scope, answers: Answers | None = None) -> ScopeView:
         return ScopeView(scope, self.surroundings, answers)
 
     def has_started(self, path: str, attempt: int) -> bool:
-        """Whether this task is waited for and its StepStarted is in the log."""
+        """Whether this task is awaited and its StepStarted is in the log."""
         visit = self.waits.get((path, attempt))
         return visit is not None and visit.started
 
@@ -149,7 +166,9 @@ class Agenda:
         return found[0].live.get(found[1]) if found is not None else None
 
     def find_scope(self, path: str) -> tuple[Scope, int] | None:
-        """The live scope in which a step with this path is, and its place there; walks down along the path."""
+        """The live scope that contains the step with this path, and the step's index there; walks down along
+        the path.
+        """
         pending = list(self.root.scopes.values()) if self.root is not None else []
         while pending:
             scope = pending.pop()
@@ -166,7 +185,7 @@ class Agenda:
 
 
 def _first_name(rest: str) -> str:
-    """The step that a path leads to first: `Deploy` of `Deploy#2[3]/Build`."""
+    """The first step on a path: `Deploy` for `Deploy#2[3]/Build`."""
     for place, letter in enumerate(rest):
         if letter in "/[#":
             return rest[:place]
@@ -174,7 +193,9 @@ def _first_name(rest: str) -> str:
 
 
 def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
-    """Where a path can continue below a visit; of a loop it is one iteration, however many there are."""
+    """The scopes below a visit in which a path can continue; for a loop it is one iteration, however many
+    there are.
+    """
     before = f"{prefix_of(visit)}["
     if not path.startswith(before):
         return list(visit.scopes.values())
@@ -184,7 +205,7 @@ def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
 
 
 class Rules(Protocol):
-    """What a rule asks of the layers above it."""
+    """The functions of higher layers that a rule calls."""
 
     def close_if_empty(self, m: Agenda, scope: Scope) -> None: ...
 

@@ -1,6 +1,7 @@
-"""One step: entered, asked whether it should run, started, tried again, settled, left.
+"""One step: entered, its condition checked, started, retried, settled, left.
 
-An attempt that was started, or whose retry was announced, has its end in the log before the run's terminal event.
+An attempt that was started, or whose retry was announced, has its end in the log before the run's terminal
+event.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from podium.machine import (
     changes,
     graphs,
     holds,
+    notifying,
     routing,
     stop_codes,
     unfinished,
@@ -21,8 +23,8 @@ from podium.machine.agenda import Agenda
 from podium.machine.flow import Event
 from podium.machine.program import GATE, TASK, Node
 from podium.machine.publishing import message_of
-from podium.machine.tree import DONE, READY, RUN, SETTLED, Outcome, Phase, Result, Scope, Visit
-from podium.machine.values import keeps, workflow_of
+from podium.machine.tree import DONE, READY, RUN, SETTLED, Outcome, Phase, Result, Scope, Visit, new_visit
+from podium.machine.values import keeps, kept_inner, workflow_of
 from podium.plan.plan import (
     Agent,
     Approval,
@@ -36,10 +38,11 @@ from podium.plan.plan import (
     While,
 )
 
-# A step that failed before it ran: a condition or a text that cannot be evaluated, a missing input.
+# Exit code of a step that failed before it ran: a condition or a text that cannot be evaluated, a missing
+# input.
 FAILED_BEFORE_START = 125
 TIMED_OUT = 124
-# A server that asks for more than a day is not believed.
+# Limit for the delay that a server may request: one day.
 _MAX_ASKED_MS = 24 * 3600 * 1000
 
 
@@ -47,21 +50,21 @@ _MAX_ASKED_MS = 24 * 3600 * 1000
 
 
 def enter(m: Agenda, scope: Scope, node: Node) -> None:
-    """A new visit of a step. It is live from now on; what follows is on the agenda."""
+    """Create a visit of a step. It is live from now on; what follows is on the agenda."""
     attempt = scope.attempts.get(node.index, 0) + 1
     scope.attempts[node.index] = attempt
     scope.visits[node.index] = scope.visits.get(node.index, 0) + 1
-    visit = Visit(scope, node, scope.prefix + node.step_id, attempt)
+    visit = new_visit(scope, node, attempt)
     scope.live[node.index] = visit
     m.visits += 1
     m.later("begin", visit)
 
 
 def begin(m: Agenda, visit: Visit) -> None:
-    """`when`: once per visit, not per try."""
+    """Evaluate `when`: once per visit, not per attempt."""
     node, scope = visit.node, visit.scope
-    if scope.skips is not None and node.index in scope.skips:
-        scope.skips.discard(node.index)
+    if node.index in scope.skips:
+        scope.skips.remove(node.index)
         skip(m, visit, "OPERATOR_SKIP", "skipped by an operator")
         return
     if node.when is None:
@@ -87,7 +90,7 @@ def begin(m: Agenda, visit: Visit) -> None:
 
 
 def start(m: Agenda, visit: Visit) -> None:
-    """The body."""
+    """Start the body."""
     visit.phase = READY
     node = visit.node
     if node.kind is TASK:
@@ -119,7 +122,7 @@ def launch(m: Agenda, visit: Visit) -> None:
     if references:
         lookup = m.view(scope).lookup
         found = ((reference.path, lookup(reference.path)) for reference in references)
-        visit.values = {path: value for path, value in found if value is not MISSING}
+        visit.values = [(path, value) for path, value in found if value is not MISSING]
     visit.phase = RUN
     visit.started = visit.handed = False
     visit.wait = (visit.path, visit.attempt)
@@ -127,7 +130,7 @@ def launch(m: Agenda, visit: Visit) -> None:
 
 
 def gate(m: Agenda, visit: Visit, *, passed: bool) -> None:
-    """A gate has only an end in the log: it takes no time."""
+    """A gate has only an end in the log, because it takes no time."""
     outcome = Outcome("success", 0) if passed else Outcome("failure", 1, reason="`when` does not hold")
     record_end(m, visit, outcome)
     settle(m, visit, outcome)
@@ -160,7 +163,7 @@ def publish(m: Agenda, visit: Visit, body: Publish) -> None:
 
 
 def ask(m: Agenda, visit: Visit) -> None:
-    """Ask a person, and wait; the limit, if there is one, is suspended while the run is held."""
+    """Ask a person and wait; the limit, if there is one, is suspended while the run is held."""
     step = changes.step_of(m, visit)
     body = step.body
     if not isinstance(body, Approval):
@@ -180,19 +183,20 @@ def ask(m: Agenda, visit: Visit) -> None:
     facts = {"approval": asked, **(change.facts if change is not None else {})}
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, facts)
     m.wait(visit.wait, visit)
+    notifying.person_needed(m, visit, asked["message"])
     if step.timeout is not None:
         holds.arm(m, visit, step.timeout)
 
 
 def expire(m: Agenda, visit: Visit) -> None:
-    """Nobody answered in time."""
-    told = {
+    """The approval was not answered in time."""
+    failure = {
         "category": "TIMEOUT",
         "code": "TIMEOUT",
         "message": "no answer in time",
         "retryable": False,
     }
-    outcome = Outcome("timeout", TIMED_OUT, error=told)
+    outcome = Outcome("timeout", TIMED_OUT, error=failure)
     record_end(m, visit, outcome)
     settle(m, visit, outcome)
 
@@ -201,9 +205,9 @@ def expire(m: Agenda, visit: Visit) -> None:
 
 
 def fail_before_start(m: Agenda, visit: Visit, error: EvaluationError) -> None:
-    """No tries: the same would fail again."""
-    told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
-    outcome = Outcome("failure", FAILED_BEFORE_START, error=told)
+    """Fail without retries: another attempt would fail in the same way."""
+    failure = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
+    outcome = Outcome("failure", FAILED_BEFORE_START, error=failure)
     record_end(m, visit, outcome)
     settle(m, visit, outcome)
 
@@ -214,7 +218,7 @@ def skip(m: Agenda, visit: Visit, reason_code: str, reason: str) -> None:
 
 
 def record_end(m: Agenda, visit: Visit, outcome: Outcome, **facts: Any) -> None:
-    """The end of what only the machine carries out."""
+    """Record the end of a step that the machine itself executes."""
     if outcome.event == "success":
         payload = {"exitCode": outcome.exit_code, **facts}
         m.record(EventType.STEP_COMPLETED, visit.path, visit.attempt, payload)
@@ -230,11 +234,11 @@ def record_end(m: Agenda, visit: Visit, outcome: Outcome, **facts: Any) -> None:
 
 
 def completed(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
-    """A task says that it has succeeded."""
+    """A task reports success."""
     budgets.charge(m, visit, payload)
-    outcome = Outcome("success", payload.get("exitCode", 0), fields=payload)
+    outcome = Outcome("success", _exit_code(payload, 0), facts=payload)
     if visit.stopping:
-        # A fact in the log that leads nowhere, unless the run is reopened.
+        # The success is recorded but has no effect, unless the run is reopened.
         m.rules.ended_late(m, visit, outcome)
         stopped(m, visit)
         return
@@ -246,8 +250,8 @@ def failed(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
     error = payload.get("error")
     error = error if isinstance(error, dict) else {}
     timed_out = error.get("category") == "TIMEOUT"
-    exit_code = payload.get("exitCode", TIMED_OUT if timed_out else 1)
-    outcome = Outcome("timeout" if timed_out else "failure", exit_code, error=error, fields=payload)
+    exit_code = _exit_code(payload, TIMED_OUT if timed_out else 1)
+    outcome = Outcome("timeout" if timed_out else "failure", exit_code, error=error, facts=payload)
     if visit.stopping:
         m.rules.ended_late(m, visit, None if stop_codes.is_stop(error) else outcome)
         stopped(m, visit)
@@ -255,8 +259,13 @@ def failed(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
     after_failure(m, visit, outcome)
 
 
+def _exit_code(payload: dict[str, Any], otherwise: int) -> int:
+    code = payload.get("exitCode")
+    return code if isinstance(code, int) else otherwise
+
+
 def take_outcome(m: Agenda, visit: Visit, outcome: Outcome) -> None:
-    """An outcome that was known before the visit could act on it."""
+    """Apply an outcome that was known before the visit could act on it."""
     if outcome.event == "success":
         settle(m, visit, outcome)
     else:
@@ -264,7 +273,7 @@ def take_outcome(m: Agenda, visit: Visit, outcome: Outcome) -> None:
 
 
 def after_failure(m: Agenda, visit: Visit, outcome: Outcome) -> None:
-    """The next try, else the operator's window, else it has failed."""
+    """Schedule the next attempt, else open the operator's window, else fail."""
     retry = changes.step_of(m, visit).retry if m.changes else visit.node.step.retry
     if retry is None:
         settle(m, visit, outcome)
@@ -276,6 +285,7 @@ def after_failure(m: Agenda, visit: Visit, outcome: Outcome) -> None:
         visit.due = m.after(retry.operator)
         visit.wait = m.timer_key(visit, "operator")
         m.wait(visit.wait, visit)
+        notifying.person_needed(m, visit, "it failed, and waits for a manual retry")
     else:
         settle(m, visit, outcome)
 
@@ -299,7 +309,7 @@ def back_off(m: Agenda, visit: Visit, retry: Retry, outcome: Outcome) -> None:
     delay = min(delay, retry.max_delay)
     asked = (outcome.error or {}).get("retryAfterMs")
     if isinstance(asked, int | float):
-        # The server's own word outranks ours: to come earlier is to be turned away again.
+        # The server's delay takes precedence: an earlier attempt would be rejected again.
         delay = max(delay, min(asked, _MAX_ASKED_MS) / 1000)
     due = m.after(delay)
     m.record(
@@ -326,14 +336,16 @@ def next_attempt(visit: Visit) -> None:
 
 
 def try_again(m: Agenda, visit: Visit) -> None:
-    """By way of the agenda, so that a hold parks it."""
+    """Uses the agenda, so that a hold delays it."""
     visit.phase = READY
     visit.wait = visit.due = None
     m.later("start", visit)
 
 
 def interrupted(m: Agenda, visit: Visit) -> None:
-    """Nobody knows whether it happened. Only a step that may not be repeated blindly is in doubt."""
+    """It is unknown whether the attempt took effect. Only a step that may not be repeated blindly becomes
+    doubtful.
+    """
     node = visit.node
     m.spending.release(visit)
     if visit.stopping:
@@ -352,22 +364,29 @@ def interrupted(m: Agenda, visit: Visit) -> None:
             visit.phase = Phase.DOUBT
             visit.wait = (visit.path, visit.attempt, "ask")
             m.wait(visit.wait, visit)
+            notifying.person_needed(m, visit, "it was interrupted; whether it happened is not known")
 
 
 # --- settling and leaving -------------------------------------------------------------------------
 
 
 def settle(m: Agenda, visit: Visit, outcome: Outcome) -> None:
-    """The visit has its outcome. Where it leads is decided on the agenda: while the run is held, nothing moves."""
+    """Set the outcome of the visit. Where it leads is decided on the agenda: while the run is held, nothing
+    moves.
+    """
     visit.phase = SETTLED
     visit.outcome = outcome
     visit.wait = None
+    if visit.node.notifies:
+        notifying.step_ended(m, visit, outcome)
     holds.disarm(m, visit)
     m.later("leave", visit)
 
 
 def stopped(m: Agenda, visit: Visit) -> None:
-    """A task that was told to stop has answered. What that closes is decided on the agenda, as for any other end."""
+    """A task that was asked to stop has answered. What that closes is decided on the agenda, as for any other
+    end.
+    """
     visit.phase = SETTLED
     visit.wait = None
     m.later("leave", visit)
@@ -400,8 +419,8 @@ def leave(m: Agenda, visit: Visit) -> None:
 
 
 def leave_again(m: Agenda, scope: Scope, node: Node) -> None:
-    """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided again."""
-    visit = Visit(scope, node, scope.prefix + node.step_id, scope.attempts[node.index])
+    """In a reopened run: route the outcome of a step that has left and must not run again."""
+    visit = new_visit(scope, node, scope.attempts[node.index])
     visit.phase = SETTLED
     visit.goto = scope.cause_goto if node.index == scope.cause else None
     scope.live[node.index] = visit
@@ -409,7 +428,9 @@ def leave_again(m: Agenda, scope: Scope, node: Node) -> None:
 
 
 def take_up(m: Agenda, scope: Scope, node: Node) -> None:
-    """Of a reopened run: the step that caused its verdict. Only one that failed runs again; a composite continues."""
+    """In a reopened run: resume the step that caused the verdict. Only one that failed runs again; a
+    composite continues.
+    """
     kept = scope.left.pop(node.index, None) if scope.left is not None else None
     if not routing.has_failed(recorded_outcome(scope, node), node):
         leave_again(m, scope, node)
@@ -421,7 +442,7 @@ def take_up(m: Agenda, scope: Scope, node: Node) -> None:
 
 
 def recorded_outcome(scope: Scope, node: Node) -> Outcome:
-    """The outcome of a step that has left, as far as routing needs it."""
+    """The outcome of a step that has left, with the fields that routing needs."""
     result = scope.results[node.step_id]
     event: Event = "success" if result.status == "completed" else "skipped"
     if result.status == "failed":
@@ -430,7 +451,7 @@ def recorded_outcome(scope: Scope, node: Node) -> Outcome:
 
 
 def drop(m: Agenda, visit: Visit) -> None:
-    """The visit was stopped: it leaves without an outcome."""
+    """The visit was stopped and leaves without an outcome."""
     scope = visit.scope
     holds.disarm(m, visit)
     m.spending.release(visit)
@@ -457,17 +478,19 @@ def result_of(m: Agenda, visit: Visit, outcome: Outcome) -> Result:
         timed_out=outcome.event == "timeout",
     )
     if node.kept:
-        fields = outcome.fields or {}
+        facts = outcome.facts or {}
         if keeps(node, "completed_at"):
-            fields = {**fields, "completed_at": m.now}
+            facts = {**facts, "completed_at": m.now}
         if keeps(node, "error") and outcome.error is not None:
-            fields = {**fields, "error": outcome.error}
-        result.fields = {name: value for name, value in _named(fields) if keeps(node, name)}
+            facts = {**facts, "error": outcome.error}
+        result.facts = {name: value for name, value in _named(facts) if keeps(node, name)}
+        if outcome.inner is not None:
+            result.inner = kept_inner(node, outcome.inner)
     return result
 
 
 def _named(payload: dict[str, Any]) -> Any:
-    """The facts of a payload by the names they have in references."""
+    """The facts of a payload by the names that references use."""
     for key, value in payload.items():
         match key:
             case "durationMs":
@@ -483,7 +506,7 @@ def _named(payload: dict[str, Any]) -> Any:
             case "byMethod":
                 yield "by_method", value
             case "output" if isinstance(value, str):
-                # Like command substitution: tools end their output with a newline.
+                # Strip the final newline, as command substitution does: tools end their output with one.
                 yield key, value.rstrip("\n")
             case _:
                 yield key, value

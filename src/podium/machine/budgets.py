@@ -1,37 +1,37 @@
-"""What agents have cost, and whether the next one can be paid.
+"""What agents have cost, and whether the next one fits into the budgets.
 
-A *purse* is a budget with what was spent of it and what is set aside: the run has one, and so has everything open that
-has a `budget` of its own. An agent is launched only when every purse around it can pay, so at each launch
-spent + set aside <= limit; a charge never stops anything. What it may cost is set aside: what is left of the step's own
-budget, else the nearest `reserve`, else the most that its provider has cost so far. If none of that is known it runs
-alone, with everything that is left.
+The run has a budget account, and so has every open composite with a `budget` of its own. An account holds
+what was spent and what is reserved. An agent is launched only if it fits into every account around it, so at
+each launch spent + reserved <= limit; a charge never stops anything. The reservation is what remains of the
+step's own budget, else the nearest `reserve`, else the highest cost of an attempt with its provider so far.
+If none of these is known, the agent runs alone, with everything that remains.
 
-Who cannot be paid because of what is set aside for others waits in line until one of them ends. Who could not be paid
-even then holds the run: that needs a person.
+An agent that does not fit because of the reservations of others is queued until one of them ends. If it does
+not fit even without them, the run is held until a person acts.
 
-Dollars are counted in billionths: whole numbers add up to the same in any order.
+Dollars are counted in billionths: sums of integers do not depend on the order.
 """
 
 from typing import Any, Final
 
 from podium.log.events import EventType
 from podium.log.usage import FIGURES
-from podium.machine import holds
-from podium.machine.accounts import BILLION, Amount, Answer, billionths, dollars
+from podium.machine import holds, notifying
+from podium.machine.accounts import BILLION, Amount, billionths, dollars
 from podium.machine.agenda import Agenda
+from podium.machine.spending import Answer
 from podium.machine.tree import Phase, Stage, Visit
 from podium.plan.plan import Agent
 
-# Why a run is held, for programs.
+# Machine-readable reason of a hold.
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
-# More fits into no checkpoint, and nobody has it.
 
 
 # --- launching ------------------------------------------------------------------------------------
 
 
 def reserve(m: Agenda, visit: Visit, body: Agent) -> bool:
-    """Set aside what an agent may cost; False: it waits in line, and may have stopped the run."""
+    """Reserve what an agent may cost; False: the agent is queued and may have held the run."""
     spending = m.spending
     spending.open(visit.path, body.work.budget)
     accounts = list(spending.around(visit))
@@ -61,7 +61,7 @@ def _enqueue(m: Agenda, visit: Visit) -> None:
 
 
 def call_next(m: Agenda) -> bool:
-    """The first in line tries again, if money has moved since it last did."""
+    """Retry the first agent in the queue, if an account has changed since its last try."""
     spending = m.spending
     if not spending.moved:
         return False
@@ -93,7 +93,7 @@ def _shortage(m: Agenda, visit: Visit, body: Agent) -> dict[str, Any]:
 
 
 def why_held(m: Agenda) -> str:
-    """For people: what is used up, and who cannot be paid."""
+    """A message for people: which budget is used up, and which agent does not fit."""
     first = next(iter(m.spending.queue.values()), None)
     if first is None or not isinstance(first.node.body, Agent):
         return ""
@@ -118,7 +118,7 @@ def why_held(m: Agenda) -> str:
 
 
 def charge(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
-    """An attempt has ended: what was set aside goes back, and what it has cost is spent and recorded."""
+    """An attempt has ended: release its reservation, and record what it has cost as spent."""
     spending = m.spending
     spending.release(visit)
     usage = payload.get("usage")
@@ -133,13 +133,17 @@ def charge(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
         known = spending.highest.get(body.provider, Amount())
         spending.highest[body.provider] = Amount(max(known.usd, cost.usd), max(known.tokens, cost.tokens))
     if not any(figures.values()):
-        return  # known to be free: nothing to write down
-    warned = [account.warning() for account in spending.around(visit) if account.charge(cost)]
+        return  # known to be free: nothing to record
+    accounts = list(spending.around(visit))
+    used = [account for account in accounts if account.comes_to_share(cost)]
+    warned = [account.warning() for account in accounts if account.charge(cost)]
     total = {"tokens": spending.total.tokens, "costUsd": dollars(spending.total.usd)}
-    told: dict[str, Any] = {"stepId": visit.path, **figures, "total": total}
+    charged: dict[str, Any] = {"stepId": visit.path, **figures, "total": total}
     if warned:
-        told["softLimits"] = warned
-    m.record(EventType.BUDGET_CHARGED, None, visit.attempt, told)
+        charged["softLimits"] = warned
+    m.record(EventType.BUDGET_CHARGED, None, visit.attempt, charged)
+    for account in used:
+        notifying.budget_used(m, visit, account)
 
 
 def _is_figure(value: Any) -> bool:

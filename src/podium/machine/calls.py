@@ -1,14 +1,28 @@
-"""The run, and `call`, which is the same one level down: main, `_error` if aimed at, `finally`, end."""
+"""The run, and `call`, which is the same one level down: main list, `_error` if it is a target, `finally`,
+end.
+"""
 
 from typing import Any, Final
 
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.log.events import EventType
-from podium.machine import attempts, holds, loops, routing, stop_codes, unfinished
+from podium.machine import attempts, holds, loops, notifying, routing, stop_codes, unfinished
 from podium.machine.agenda import Agenda
-from podium.machine.program import WorkflowProgram, run_node
-from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, WorkflowState, prefix_of
+from podium.machine.program import WorkflowProgram
+from podium.machine.tree import (
+    Outcome,
+    Phase,
+    Scope,
+    Stage,
+    Verdict,
+    Visit,
+    WorkflowState,
+    new_call,
+    new_root,
+    new_scope,
+    prefix_of,
+)
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Call, Workflow
 
@@ -21,8 +35,8 @@ MAIN, _ERROR, CLEANUP = 0, 1, 2
 
 
 def open_run(m: Agenda, inputs: dict[str, Any]) -> None:
-    root = Visit(None, run_node(m.program), "", 1)
-    root.call = WorkflowState(m.program, with_defaults(m.program.workflow, inputs))
+    root = new_root(m.program)
+    root.call = new_call(m.program, with_defaults(m.program.workflow, inputs))
     root.phase = Phase.OPEN
     m.root = root
     _begin(m, root, m.program.workflow.timeout)
@@ -39,7 +53,7 @@ def open_call(m: Agenda, visit: Visit, body: Call) -> None:
         return
     visit.scopes = {}
     visit.unfinished = None
-    visit.call = WorkflowState(program, with_defaults(program.workflow, given))
+    visit.call = new_call(program, with_defaults(program.workflow, given))
     visit.phase = Phase.OPEN
     m.spending.open(visit.path, program.workflow.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
@@ -47,19 +61,19 @@ def open_call(m: Agenda, visit: Visit, body: Call) -> None:
 
 
 def limit_of(visit: Visit) -> float | None:
-    """How long a call's own list may take."""
+    """How long the main list of a call may take."""
     node, call = visit.node, visit.workflow
     limits = [limit for limit in (node.step.timeout, call.program.workflow.timeout) if limit is not None]
     return min(limits) if limits else None
 
 
 def is_closing(call: WorkflowState) -> bool:
-    """Its own list has its verdict and is being stopped."""
+    """Whether its main list has a verdict and is being stopped."""
     return call.stage is Stage.MAIN and call.verdict is not None
 
 
 def is_decided(call: WorkflowState) -> bool:
-    """It has a verdict of its own: it was not merely stopped."""
+    """Whether it has a verdict of its own and was not merely stopped."""
     return call.verdict is not None and call.verdict.status != "cancelled"
 
 
@@ -84,7 +98,7 @@ def _prefix(visit: Visit) -> str:
 
 
 def end_workflow(m: Agenda, scope: Scope, verdict: Verdict, *, aimed_at_error: bool = False) -> None:
-    """`end`, `error` and their kin, from any body: the workflow they are in ends."""
+    """`end`, `error` and similar targets in any body end the workflow that contains it."""
     inner = scope
     while inner.owner.call is None:
         inner = inner.owner.scope
@@ -93,7 +107,7 @@ def end_workflow(m: Agenda, scope: Scope, verdict: Verdict, *, aimed_at_error: b
     if call.stage is Stage.MAIN:
         decide(m, owner, verdict, aimed_at_error=aimed_at_error)
         return
-    # In `_error` or `finally`: that list ends.
+    # In `_error` or `finally`, only that list ends.
     if verdict.status == "failed":
         m.rules.keep_cleanup(m, owner)
     inner.verdict = verdict
@@ -109,9 +123,9 @@ def decide(
     force: bool = False,
     kill: bool = True,
 ) -> None:
-    """The workflow's verdict: written down once; what still runs is stopped.
+    """Record the workflow's verdict, once, and stop what still runs.
 
-    `force`: and nothing more is started. `kill`: without a time in which tasks can end by themselves.
+    `force`: start nothing more. `kill`: give tasks no time to end by themselves.
     """
     call = visit.workflow
     if call.verdict is None:
@@ -123,7 +137,7 @@ def decide(
         m.rules.keep_before_force(m, visit)
     code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
     if force:
-        # Nothing more is started: neither `_error` nor `finally`.
+        # Start nothing more: neither `_error` nor `finally`.
         call.no_more = True
         code = stop_codes.FORCED if kill else stop_codes.WITHOUT_CLEANUP
     m.rules.stop_scopes(m, visit, code)
@@ -150,7 +164,7 @@ def timed_out(m: Agenda, visit: Visit) -> None:
 
 
 def scope_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
-    """Everything of one stage has ended."""
+    """All steps of one stage have ended."""
     call = visit.workflow
     verdict = call.verdict or _record_verdict(m, visit, call, scope.verdict or _stopped())
     failed = _has_failed(scope)
@@ -166,7 +180,7 @@ def scope_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
             call.main_results = scope.results
             _after_main(m, visit)
         case 1:
-            begin_cleanup(m, visit)
+            start_cleanup(m, visit)
         case _:
             if failed or scope.verdict is None:
                 _cleanup_failed(call)
@@ -178,7 +192,7 @@ def _has_failed(scope: Scope) -> bool:
 
 
 def _after_main(m: Agenda, visit: Visit) -> None:
-    """The run's own limit does not reach further than its own list."""
+    """The run's own limit applies to its main list only."""
     call = visit.workflow
     holds.disarm(m, visit)
     error = call.program.error
@@ -186,10 +200,10 @@ def _after_main(m: Agenda, visit: Visit) -> None:
         call.stage = Stage.ERROR
         loops.open_scope(m, visit, error, _prefix(visit), _ERROR, spent=call.spent.get(_ERROR))
     else:
-        begin_cleanup(m, visit)
+        start_cleanup(m, visit)
 
 
-def begin_cleanup(m: Agenda, visit: Visit) -> None:
+def start_cleanup(m: Agenda, visit: Visit) -> None:
     call = visit.workflow
     cleanup = call.program.cleanup
     if cleanup is None or call.no_more:
@@ -207,7 +221,7 @@ def arm_cleanup(m: Agenda, visit: Visit) -> None:
 
 
 def _cleanup_failed(call: WorkflowState) -> None:
-    """A failing `finally` turns a success into a failure, and changes no other code."""
+    """A failing `finally` turns a success into a failure and changes no other code."""
     if call.verdict is not None and call.verdict.status == "completed":
         call.verdict = Verdict("failed", routing.FAILED, "finally", "a step of 'finally' failed")
 
@@ -234,7 +248,7 @@ def _stopped() -> Verdict:
 
 
 def _outputs(m: Agenda, visit: Visit, call: WorkflowState) -> dict[str, Any]:
-    after = Scope(visit, call.program.block, "", MAIN)
+    after = new_scope(visit, call.program.block, "", MAIN)
     after.results = call.main_results
     view = m.view(after)
     return {name: fill_in(data, view.lookup) for name, data in call.program.workflow.outputs.items()}
@@ -256,6 +270,7 @@ def _end_run(m: Agenda, verdict: Verdict, outputs: dict[str, Any]) -> None:
             "message": verdict.error or verdict.reason,
             "retryable": False,
         }
+    notifying.run_ended(m, verdict)
     m.record(_ENDS.get(verdict.status, EventType.RUN_FAILED), None, m.opening, payload)
 
 
@@ -271,33 +286,35 @@ def _end_call(m: Agenda, visit: Visit, verdict: Verdict, outputs: dict[str, Any]
 
 
 def end_with(m: Agenda, visit: Visit, outcome: Outcome) -> None:
-    """A call has its outcome, and nothing of it is left to do."""
+    """The call has its outcome, and nothing remains to be done in it."""
     if outcome.event == "success":
         visit.call = visit.unfinished = None
     visit.scopes.clear()
-    outputs = (outcome.fields or {}).get("outputs")
+    outputs = (outcome.facts or {}).get("outputs")
     attempts.record_end(m, visit, outcome, **({"outputs": outputs} if outputs is not None else {}))
     attempts.take_outcome(m, visit, outcome)
 
 
 def _outcome(verdict: Verdict, outputs: dict[str, Any]) -> Outcome:
     if verdict.status == "completed":
-        return Outcome("success", 0, fields={"outputs": outputs})
+        return Outcome("success", 0, facts={"outputs": outputs})
     event: Any = "timeout" if verdict.status == "timeout" else "failure"
-    told = {
+    failure = {
         "category": "TIMEOUT" if event == "timeout" else "USER",
         "code": verdict.code or verdict.reason.upper(),
         "message": verdict.error or verdict.reason,
         "retryable": True,
     }
-    return Outcome(event, verdict.exit_code, error=told)
+    return Outcome(event, verdict.exit_code, error=failure)
 
 
 # --- cancelling -----------------------------------------------------------------------------------
 
 
 def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False, kill: bool = True) -> bool:
-    """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: nothing was left to stop."""
+    """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: there was nothing left
+    to stop.
+    """
     root = m.root
     if root is None:
         if m.ends_before_start:
@@ -322,7 +339,7 @@ def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False, kill: bool 
 
 
 def is_over(m: Agenda) -> bool:
-    """The run's last event is owed: nothing may be behind it."""
+    """Whether the run's last event is owed: no event may follow it."""
     if m.root is None:
         return m.ends_before_start
     return m.root.call is not None and m.root.call.stage is Stage.END

@@ -1,4 +1,6 @@
-"""What a follower gave to workers, to be recorded before an attempt starts. Whether it was, only the log says."""
+"""Events that a follower gave to workers, to be recorded before an attempt starts. Only the log shows whether
+they were.
+"""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -9,12 +11,13 @@ from podium.log.transitions import TASK_ENDS
 from podium.machine.task_queue import TaskKey
 
 _Identity = tuple[str, str | None, int, Any]
-# Where the payload says what an event is about that is about no attempt of a step.
+# The payload field that identifies an event whose subject is not an attempt of a step.
 _NAMED_IN: Final[dict[str, str]] = {
     EventType.TIMER_FIRED: "key",
     EventType.PROBE_ANSWERED: "key",
     EventType.SIGNAL_IGNORED: "signalId",
     EventType.BUDGET_CHARGED: "stepId",
+    EventType.NOTIFICATION_DUE: "subject",
 }
 
 
@@ -22,19 +25,19 @@ class Carried:
     def __init__(self) -> None:
         # Not seen in the log yet, in the order of the decisions.
         self._events: dict[_Identity, EventDraft] = {}
-        # Wake-ups that a worker drops with them.
+        # Wake-ups that a worker deletes together with them.
         self._dropped: dict[TaskKey, list[str]] = {}
         self._is_taken_back = False
 
     def give(self, key: TaskKey, events: Iterable[EventDraft], dropped: list[str]) -> None:
-        """To the worker of this attempt. Its own StepStarted is left to it."""
+        """Give the events to the worker of this attempt, which records its own StepStarted."""
         for draft in events:
             if (draft.event_type, draft.path, draft.attempt) != (EventType.STEP_STARTED, *key):
                 self._events[_identity_of(draft)] = draft
         self._dropped[key] = dropped
 
     def folded(self, event: LoggedEvent) -> None:
-        """It is in the log. An attempt has one end: with it, no other is recorded any more."""
+        """The event is in the log. An attempt has one end, so after it no other end is recorded."""
         if not self._events:
             return
         self._events.pop(_identity_of(event), None)
@@ -43,24 +46,25 @@ class Carried:
                 self._events.pop((end, event.path, event.attempt, None), None)
 
     def recorded(self, key: TaskKey) -> None:
-        """The worker of this attempt has recorded all that it was given."""
+        """The worker of this attempt has recorded everything it was given."""
         self._dropped.pop(key, None)
 
     def take_back(self, key: TaskKey) -> list[str]:
-        """It is not known whether the worker of this attempt has recorded anything. Returns its wake-ups."""
+        """It is unknown whether the worker of this attempt has recorded anything. Returns its wake-ups."""
         dropped = self._dropped.pop(key, None)
         self._is_taken_back |= dropped is not None
         return dropped or []
 
     @property
     def is_due(self) -> bool:
-        """The host is to record something in place of a worker."""
+        """Whether the host has to record something in place of a worker."""
         return self._is_taken_back and bool(self._events)
 
     def before(self, events: list[EventDraft]) -> list[EventDraft]:
-        """What is recorded together with these: decisions are recorded in their order, even if a worker is slow.
+        """These events, preceded by those that must be recorded with them: decisions are recorded in their
+        order, even if a worker is slow.
 
-        What is recorded twice is there once.
+        An event that is in both is returned once.
         """
         if self._events and (events or self._is_taken_back):
             later = {_identity_of(draft): draft for draft in events}
@@ -70,6 +74,6 @@ class Carried:
 
 
 def _identity_of(event: EventDraft | LoggedEvent) -> _Identity:
-    """The same for a draft and its record, and for two drafts that become one event."""
+    """The same for a draft and its record, and for two drafts of the same event."""
     named = event.payload.get(_NAMED_IN.get(event.event_type, ""))
     return (event.event_type, event.path, event.attempt, named)

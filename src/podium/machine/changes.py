@@ -1,8 +1,9 @@
-"""What was changed in steps by INJECT_OVERRIDE and UPDATE_TARGET: which change an attempt gets.
+"""Changes to steps by INJECT_OVERRIDE and UPDATE_TARGET: which change applies to an attempt.
 
-A change belongs to the path that the signal named. `Deploy[2]/Build` is that one instance. A path without marks,
-`Deploy/Build`, is the step wherever it runs: in every iteration and every further try of what is around it. An attempt
-gets what is known when it is launched, and keeps it: the log says with which changes it started.
+A change belongs to the path that the signal named. `Deploy[2]/Build` is that one instance. A path without
+marks, `Deploy/Build`, is the step wherever it runs: in every iteration and every further attempt of what is
+around it. An attempt gets the changes known when it is launched and keeps them: the log says with which
+changes it started.
 """
 
 from podium.machine.agenda import Agenda
@@ -13,7 +14,7 @@ from podium.plan.plan import Step
 
 
 def change_of(m: Agenda, path: str) -> StepChange | None:
-    """For an attempt that is launched now: that of the step, then that of the instance."""
+    """The change for an attempt that is launched now: the step's, merged with the instance's."""
     if not m.changes:
         return None
     plain = plan_path(path)
@@ -24,7 +25,7 @@ def change_of(m: Agenda, path: str) -> StepChange | None:
 
 
 def step_of(m: Agenda, visit: Visit) -> Step:
-    """The step as an attempt that is launched now gets it."""
+    """The step as an attempt that is launched now would execute it."""
     if not m.changes:
         return visit.node.step
     from podium.plan.overrides import changed  # most runs change nothing
@@ -35,5 +36,5 @@ def step_of(m: Agenda, visit: Visit) -> Step:
 def add(m: Agenda, path: str, change: StepChange) -> None:
     before = m.changes.get(path)
     m.changes[path] = change if before is None else before.then(change)
-    # What waits for its turn in the line for money may cost less now.
+    # Agents in the budget queue may cost less now.
     m.spending.moved = m.spending.moved or bool(m.spending.queue)

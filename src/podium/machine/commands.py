@@ -1,7 +1,7 @@
-"""Commands: what the machine has decided and somebody else has to do.
+"""Commands: what the machine has decided and a host has to do.
 
-They are owed until the log answers them (`CancelTimer` is only a courtesy), and harmless to perform twice: the answer
-carries the same idempotency key. The machine makes hundreds of thousands of them, hence the structs.
+They are owed until the log answers them (`CancelTimer` needs no answer), and harmless to execute twice: the
+answer has the same idempotency key. The machine makes hundreds of thousands of them, hence the structs.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -14,28 +14,28 @@ from podium.plan.plan import Step
 
 
 class RunTask(msgspec.Struct, frozen=True, gc=False):
-    """Carry out a step. `values` are the values of its references when it was decided, by their path."""
+    """Execute a step. `values` are the values of its references at the time of the decision, by path."""
 
     path: str
     attempt: int
-    # As it is to be carried out: with what a signal has changed in it.
+    # The step to execute, with the changes that signals made.
     step: Step
     values: dict[tuple[str | int, ...], Any] | None = None
     change: StepChange | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What its StepStarted says."""
+        """The payload of its StepStarted."""
         return self.change.facts if self.change is not None else {}
 
 
 class CancelTask(msgspec.Struct, frozen=True, gc=False):
-    """Stop a task and answer with StepFailed; `force`: at once, without asking it first."""
+    """Stop a task and answer with StepFailed; `force`: kill it immediately, without asking it to stop first."""
 
     path: str
     attempt: int
     force: bool = False
-    # CANCELLED, JOIN_DECIDED or INTERRUPTED: the code of the answer.
+    # CANCELLED, JOIN_DECIDED or INTERRUPTED: the error code of the answer.
     code: str = "CANCELLED"
 
 
@@ -47,20 +47,30 @@ class SetTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class CancelTimer(msgspec.Struct, frozen=True, gc=False):
-    """The timer is not needed any more; if it fires all the same, nothing happens."""
+    """The timer is obsolete; if it fires nevertheless, nothing happens."""
 
     key: str
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
-    """Is there such a file among the artifacts; is such a variable set and not empty?"""
+    """A question about the environment: whether an artifact file exists, or whether a variable is set and not
+    empty.
+    """
 
     kind: Literal["file", "env"]
     name: str
 
+    @property
+    def key(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+# Known answers to questions, by their key.
+Answers: TypeAlias = dict[str, bool]
+
 
 class Probe(msgspec.Struct, frozen=True, gc=False):
-    """Ask the world, all at once; answer with ProbeAnswered."""
+    """Find the answers to all questions together; answer with ProbeAnswered."""
 
     key: str
     questions: tuple[Question, ...]
@@ -78,10 +88,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class ScopeReport(msgspec.Struct, frozen=True, gc=False):
     """An iteration (`Deploy#2[3]`) or a branch (`Deploy/Build`) has opened (`running`) or closed.
 
-    Nothing is to be done about a report. It is for views: whatever shows an outcome of an iteration has it from here.
+    A report requires no action. It is for views: any view that shows the outcome of an iteration gets it from
+    here.
     """
 
-    # The event with which it happened.
+    # The event that caused it.
     run_seq: int
     path: str
     index: int
@@ -90,7 +101,7 @@ class ScopeReport(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContextReport(msgspec.Struct, frozen=True, gc=False):
-    """The variables of the run have changed to these."""
+    """The new values of the run's variables."""
 
     run_seq: int
     context: dict[str, Any]

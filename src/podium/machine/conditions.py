@@ -1,7 +1,7 @@
 """Conditions with three answers: true, false, or "that depends on these questions".
 
-Files and variables are asked for only if the answer matters: `all` with something false needs no file, and all that is
-needed is asked at once. What was answered is recorded, so that replay asks nobody.
+Files and variables are only asked for if the answer matters: `all` with something false needs no file. All
+needed questions are asked together, and the answers are recorded, so that a replay asks nothing.
 """
 
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from typing import Protocol, TypeAlias
 
 from podium.expressions.evaluate import compile_expression, truth
 from podium.expressions.templates import render
-from podium.machine.commands import Question
+from podium.machine.commands import Answers, Question
 from podium.plan.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
 
 
 class View(Protocol):
-    """How a condition sees the run."""
+    """The run as a condition sees it."""
 
-    answers: dict[Question, bool]
-    # Those that are needed and not answered yet.
+    answers: Answers
+    # The questions that are needed and not answered yet.
     questions: list[Question]
 
     def lookup(self, path: tuple[str | int, ...]) -> object: ...
@@ -52,7 +52,7 @@ def compile_condition(condition: Condition) -> Ask:
 
 
 def _asked(question: Question, view: View) -> bool | None:
-    answer = view.answers.get(question)
+    answer = view.answers.get(question.key)
     if answer is None:
         view.questions.append(question)
     return answer

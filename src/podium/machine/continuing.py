@@ -1,8 +1,10 @@
-"""How a reopened run continues a composite that failed, or what was stopped because something around it failed.
+"""How a reopened run continues a composite that failed, or one that was stopped because something around it
+failed.
 
-Only lists that failed or were stopped are continued (`unfinished.py` keeps them), each at the step that failed or was
-stopped, recursively. Items that were never started follow when there is room. The attempt that failed has its end in
-the log, so the composite continues as its next one; its limits start again, its counters continue.
+Only lists that failed or were stopped are continued (`unfinished.py` keeps them), each at the step that
+failed or was stopped, recursively. Items that were never started follow as slots become free. The failed
+attempt has its end in the log, so the composite continues as its next attempt; its limits start again, its
+counters continue.
 """
 
 from podium.log.events import EventType
@@ -13,7 +15,7 @@ from podium.machine.tree import Loop, Phase, Scope, Stage, Unfinished, Visit, st
 
 
 def continue_failed(m: Agenda, visit: Visit) -> None:
-    """A composite that failed by itself: everything in it that is unfinished runs again."""
+    """A composite that failed by itself: everything unfinished in it runs again."""
     _next_attempt(m, visit)
     if visit.call is not None:
         _continue_call(m, visit)
@@ -22,7 +24,7 @@ def continue_failed(m: Agenda, visit: Visit) -> None:
 
 
 def continue_stopped(m: Agenda, visit: Visit) -> None:
-    """A composite that was stopped. If it was undecided, what had failed in it by then stays so."""
+    """A composite that was stopped. If it was undecided, steps in it that had already failed stay failed."""
     decided = visit.verdict
     _next_attempt(m, visit)
     if visit.call is not None:
@@ -69,7 +71,7 @@ def _continue_loop(m: Agenda, visit: Visit, *, failed_too: bool) -> None:
 
 
 def _unfinished_lists(visit: Visit, loop: Loop, *, failed_too: bool) -> list[int]:
-    """Those to be continued. They have not ended any more, so they are not counted."""
+    """The lists to be continued. They are open again, so they no longer count as ended."""
     found: list[int] = []
     turns = set(loop.again)
     for index, status in _statuses(visit):
@@ -87,7 +89,7 @@ def _statuses(visit: Visit) -> list[tuple[int, str]]:
 
 
 def leave_to_next_opening(visit: Visit, loop: Loop) -> None:
-    """The join was decided before their turn came: they are what they were."""
+    """The join was decided before these lists were continued: they stay unfinished."""
     turns = set(loop.again)
     for index, status in _statuses(visit):
         if index in turns:
@@ -110,18 +112,18 @@ def continue_list(m: Agenda, visit: Visit, index: int) -> None:
     if visit.node.kind in (Kind.FOR_EACH, Kind.PARALLEL, Kind.WHILE):
         m.report_scope(scope, "running")
     restore(m, scope)
-    reopening.go_on(m, scope, reopening.KEPT)
+    reopening.resume_list(m, scope, reopening.KEPT)
 
 
 def restore(m: Agenda, scope: Scope) -> None:
-    """What was stopped in a list is live again, in the phase in which it was stopped."""
+    """Make the stopped visits of a list live again, in the phase in which they were stopped."""
     scope.verdict = None
     scope.stopping = False
     left = scope.left or {}
     for visit in list(left.values()):
         kept = _kept(visit)
         if kept.phase is None:
-            continue  # it failed by itself: the list takes it up
+            continue  # it failed by itself: the list resumes it
         del left[visit.node.index]
         scope.live[visit.node.index] = visit
         visit.phase, kept.phase = kept.phase, None
@@ -132,7 +134,7 @@ def restore(m: Agenda, scope: Scope) -> None:
 
 
 def restore_budget(m: Agenda, visit: Visit) -> None:
-    """What was spent of its own budget stays spent."""
+    """Restore what was spent of its own budget."""
     kept = visit.unfinished
     if kept is not None and kept.account is not None:
         m.spending.accounts[visit.path] = kept.account
@@ -143,9 +145,11 @@ def restore_budget(m: Agenda, visit: Visit) -> None:
 
 
 def _continue_call(m: Agenda, visit: Visit) -> None:
-    """Its own list; if that had completed, its `finally`. `_error` and `finally` belong to an attempt."""
+    """Continue the call's main list or, if that had completed, its `finally`. `_error` and `finally` belong
+    to an attempt.
+    """
     call, kept = visit.workflow, _kept(visit)
-    # Below the next attempt, its `_error` and `finally` have paths of their own.
+    # The next attempt has its own `_error` and `finally`, with paths of their own.
     call.spent = {}
     call.aimed_at_error = False
     if call.main_completed:
@@ -171,7 +175,7 @@ def _continue_cleanup(m: Agenda, visit: Visit) -> None:
         ended_by = cleanup.verdict
         restore(m, cleanup)
         cleanup.verdict = ended_by
-    reopening.go_on_with_cleanup(m, visit, reopening.KEPT)
+    reopening.resume_cleanup(m, visit, reopening.KEPT)
 
 
 def _kept(visit: Visit) -> Unfinished:

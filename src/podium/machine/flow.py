@@ -23,14 +23,14 @@ Event: TypeAlias = Literal["success", "failure", "timeout", "skipped"]
 
 
 class Way(StrEnum):
-    """What follows when no handler decides."""
+    """What follows if no handler decides."""
 
     NEXT = "next"
     FAILED = "failed"
     NO_TRANSITION = "no_transition"
 
 
-# For what is asked of every step: see `tree.py`.
+# Constants for a check that runs for every step: see `tree.py`.
 NEXT: Final = Way.NEXT
 
 
@@ -42,13 +42,13 @@ _WAYS: Final[dict[Discipline, tuple[Way, Way, Way]]] = {
     "branch": (Way.NEXT, Way.FAILED, Way.NO_TRANSITION),
     "pass": (Way.NEXT, Way.NEXT, Way.NO_TRANSITION),
     "cleanup": (Way.NEXT, Way.NEXT, Way.NEXT),
-    # In a graph nothing is next: a failure is told to the dependants.
+    # A graph has no next step: a failure is passed on to the dependants.
     "graph": (Way.NEXT, Way.FAILED, Way.NEXT),
 }
 
 
 def way_on(discipline: Discipline, on: Handlers | None, event: Event) -> Target | Way:
-    """The handler's target, or what the discipline says."""
+    """The handler's target, or the default of the discipline."""
     if on is not None:
         target = _handler(on, event)
         if target is not None:

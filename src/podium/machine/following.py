@@ -1,23 +1,25 @@
-"""A machine whose events are appended by others: what a distributed engine asks.
+"""A machine whose events are appended by other processes: what a distributed engine uses.
 
-The process that does something records it: a worker the start and the end of the attempt that it carries out, the host
-what it decides. The follower folds what is in the log, in the log's order, and nothing else, so there is nothing to
-undo. Records may reach it in any order and more than once; it folds as far as they are complete and reports the gap.
+The process that does something records it: a worker records the start and the end of the attempt that it
+executes, the host records its decisions. The follower folds what is in the log, in the log's order, and
+nothing else, so it never has to undo anything. Records may reach it in any order and more than once; it folds
+as far as they are complete and reports the gap.
 
     learn     what is in the log                       take     everything that is to be done now
-    submit    something has happened: record it        performed, lost, refused    what came of an attempt
+    submit    something has happened: record it        performed, lost, refused    the result of an attempt
 
-A host that starts again calls `restart` once it has read the log to its end. What an earlier host had started and not
-ended is carried out again; a step that must not be repeated blindly is interrupted instead, after whatever may be left
-of the attempt was stopped.
+A host that restarts calls `restart` once it has read the log to its end. Attempts that an earlier host had
+started and not ended are executed again; a step that must not be repeated blindly is interrupted instead,
+after stopping whatever may remain of the attempt.
 
-What a host has to see to:
-- It appends what it takes in the order in which it took it, one batch after the other. A batch is appended as a whole.
-- A worker appends what it carries and StepStarted in one transaction, and only if the run is not paused at that point
-  of the log. If it is, nothing is appended and the host calls `refused`.
-- A worker of a step that must not be repeated starts the work only if no worker before it may have: StepStarted is its
-  own, or it is the first to hold the attempt. Otherwise it records StepInterrupted.
-- Whatever a worker returns is learned first; then `performed` is called.
+Obligations of a host:
+- It appends what it takes in the order in which it took it, one batch after the other. A batch is appended as
+  a whole.
+- A worker appends the events it carries and StepStarted in one transaction, and only if the run is not paused
+  at that point of the log. If it is, nothing is appended and the host calls `refused`.
+- A worker of a step that must not be repeated starts the work only if no earlier worker may have started it:
+  StepStarted is its own, or it is the first to hold the attempt. Otherwise it records StepInterrupted.
+- The host calls `learn` with whatever a worker returns, and then `performed`.
 """
 
 from collections.abc import Collection, Iterable
@@ -46,7 +48,7 @@ _SIGNAL: Final = "signal|"
 
 
 def signal_wake_up(signal_id: str) -> str:
-    """The wake-up that is stored with a signal: it is needed until the signal is folded."""
+    """The wake-up that is stored with a signal; it is needed until the signal is folded."""
     return _SIGNAL + signal_id
 
 
@@ -55,10 +57,10 @@ def is_signal_wake_up(key: str) -> bool:
 
 
 class Abandoned(msgspec.Struct, frozen=True):
-    """An attempt that has started and that no worker carries out any more.
+    """An attempt that has started and is no longer executed by any worker.
 
-    Stop what is left of it, so that nothing can be recorded for it any more; then record this, unless the log has
-    an end of the attempt by then. StepInterrupted is the one end that a store accepts after StepFailed.
+    Stop what is left of it, so that nothing more can be recorded for it; then record this, unless the log has
+    an end of the attempt by then. StepInterrupted is the only end that a store accepts after StepFailed.
     """
 
     path: str
@@ -67,11 +69,11 @@ class Abandoned(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct):
-    """What is to be done now; each of it is handed out once."""
+    """What is to be done now; each part is handed out once."""
 
-    # To be appended together, in this order. Until then nothing below may start.
+    # To be appended together, in this order. Nothing below may start before that.
     events: list[EventDraft] = msgspec.field(default_factory=list)
-    # Wake-ups that are not needed any more.
+    # Wake-ups that are obsolete.
     dropped: list[str] = msgspec.field(default_factory=list)
     starts: list[RunTask] = msgspec.field(default_factory=list)
     stops: list[CancelTask] = msgspec.field(default_factory=list)
@@ -83,22 +85,22 @@ class Work(msgspec.Struct):
 
 class Follower:
     def __init__(self, machine: Machine, identity: RunIdentity, max_parallel: int | None = None) -> None:
-        """`max_parallel`: of a host that carries out fewer tasks at the same time than the plan allows."""
+        """`max_parallel`: the limit of a host that executes fewer concurrent tasks than the plan allows."""
         self.machine = machine
         self._identity = identity
         self._queue = TaskQueue(max_parallel or machine.plan.workflow.max_parallel)
-        # In the log, and not folded: something before them is missing.
+        # In the log but not folded, because an earlier record is missing.
         self._ahead: dict[int, LoggedEvent] = {}
         self._work = Work()
-        # Not handed out yet, by their keys.
+        # Not handed out yet, by key.
         self._timers: dict[str, SetTimer] = {}
         self._probes: dict[str, Probe] = {}
-        # By the host, since it last took anything.
+        # Submitted by the host since the last `take`.
         self._submitted: list[EventDraft] = []
-        # Why an attempt that is under way is to be stopped.
+        # Why a running attempt is to be stopped.
         self._stop_codes: dict[TaskKey, str] = {}
         self._carried = Carried()
-        # Their end is on its way to the log, or there and not folded.
+        # Attempts whose end is being appended, or is in the log but not folded.
         self._answered: set[TaskKey] = set()
 
     # --- what is known ----------------------------------------------------------------------------
@@ -109,7 +111,7 @@ class Follower:
 
     @property
     def has_gap(self) -> bool:
-        """Records are missing after the last one that was folded."""
+        """Whether records are missing after the last one that was folded."""
         return bool(self._ahead)
 
     def has_work(self, *, starts: bool = True) -> bool:
@@ -133,7 +135,7 @@ class Follower:
     # --- the log ----------------------------------------------------------------------------------
 
     def learn(self, events: Iterable[LoggedEvent]) -> None:
-        """What is in the log, in any order; what was folded already changes nothing."""
+        """Learn what is in the log, in any order; what was folded already changes nothing."""
         machine = self.machine
         for event in events:
             if event.run_seq > machine.last_seq:
@@ -142,9 +144,11 @@ class Follower:
             self._fold(found)
 
     def accept_gap(self, read_to: int) -> None:
-        """The log was read to this record, and all that was found is learned: what is missing before it never was.
+        """The log was read up to this record and everything found was learned: what is missing before it does
+        not exist.
 
-        What was learned of later records waits: others may have appended something in between after the log was read.
+        Later records that were learned have to wait: other processes may have appended something before them
+        after the log was read.
         """
         machine = self.machine
         for run_seq in sorted(one for one in self._ahead if one <= read_to):
@@ -162,7 +166,7 @@ class Follower:
         self._obey(self.machine.advance(event.record(self._identity)))
 
     def _forget(self, key: TaskKey) -> None:
-        """Its end is recorded."""
+        """The end of the attempt is recorded."""
         self._queue.free((key,))
         self._stop_codes.pop(key, None)
         self._answered.discard(key)
@@ -170,7 +174,7 @@ class Follower:
     # --- what happens -----------------------------------------------------------------------------
 
     def submit(self, *drafts: EventDraft) -> None:
-        """Something has happened; it is to be recorded."""
+        """Submit events that are to be recorded."""
         self._work.events += drafts
         self._submitted += drafts
 
@@ -193,7 +197,7 @@ class Follower:
             self._answered.add(key)
 
     def lost(self, task: RunTask) -> None:
-        """The worker of an attempt is gone, or has never started."""
+        """The worker of an attempt is gone or has never started."""
         key = (task.path, task.attempt)
         code = self._take_back(key)
         if not self._is_open(key):
@@ -201,13 +205,16 @@ class Follower:
         if code is not None:
             self._abandon(key, _stopped(key, code))
         elif task.step.idempotent or not self.machine.has_started(*key):
-            # If it has started and the log was not read that far, its next worker finds StepStarted there.
+            # If it had started and the log was not read that far, its next worker will find StepStarted
+            # there.
             self._queue.queue(task)
         else:
             self._abandon(key, EventDraft(EventType.STEP_INTERRUPTED, *key))
 
     def refused(self, task: RunTask) -> None:
-        """The run was paused before the attempt started: nothing of it was done or recorded. It is the next one."""
+        """The run was paused before the attempt started: nothing was done or recorded. It goes to the front
+        of the queue.
+        """
         key = (task.path, task.attempt)
         code = self._take_back(key)
         if not self._is_open(key):
@@ -218,21 +225,21 @@ class Follower:
             self._queue.put_back(task)
 
     def _take_back(self, key: TaskKey) -> str | None:
-        """No worker has it any more. Returns the code with which it was to be stopped."""
+        """No worker has the attempt any more. Returns the code with which it was to be stopped."""
         self._queue.free((key,))
         self._work.dropped += self._carried.take_back(key)
         return self._stop_codes.pop(key, None)
 
     def _is_awaited(self, key: TaskKey) -> bool:
-        """Its end is not folded."""
+        """Whether its end has not been folded."""
         return key in self.machine.waits
 
     def _is_open(self, key: TaskKey) -> bool:
-        """As far as is known it has no end, and none is on its way."""
+        """Whether, as far as is known, it has no end and none is being recorded."""
         return self._is_awaited(key) and key not in self._answered
 
     def _answer(self, end: EventDraft) -> None:
-        """Every attempt is ended once."""
+        """Record the end of an attempt, once."""
         self._answered.add((end.path or "", end.attempt))
         self._work.events.append(end)
 
@@ -243,8 +250,9 @@ class Follower:
     def restart(self, carried_out_elsewhere: Collection[TaskKey] | None = None) -> None:
         """The log was read to its end by a host that has done nothing yet: only what is owed now counts.
 
-        `carried_out_elsewhere`: attempts that workers have, or will get without this host. Given, every other attempt
-        that has started is ordered again, and its lease tells the worker whether another one may have started it.
+        `carried_out_elsewhere`: attempts that workers have, or will get without this host. If given, every
+        other attempt that has started is ordered again, and its lease shows the worker whether another one
+        may have started it.
         """
         self._work = Work(events=list(self._submitted), dropped=self._work.dropped)
         self._timers.clear()
@@ -269,7 +277,7 @@ class Follower:
         return self.machine.has_started(command.path, command.attempt)
 
     def _continue(self, command: RunTask | CancelTask, elsewhere: Collection[TaskKey]) -> None:
-        """An attempt that has started."""
+        """Continue an attempt that has started."""
         key = (command.path, command.attempt)
         if isinstance(command, CancelTask) or key in elsewhere:
             self._queue.occupy((key,))
@@ -285,7 +293,7 @@ class Follower:
         while starts and not self.machine.hold.reasons and (task := self._queue.take_next()) is not None:
             key = (task.path, task.attempt)
             if not self.machine.may_start(*key):
-                continue  # stopped before there was room, and answered by what stopped it
+                continue  # stopped before a slot was free, and answered by what stopped it
             self._queue.occupy((key,))
             work.starts.append(task)
             if not self.machine.has_started(*key):
@@ -300,7 +308,7 @@ class Follower:
         return machine.terminal or (bool(machine.records) and machine.records[-1].event_type in RUN_ENDS)
 
     def carry(self, task: RunTask, events: list[EventDraft], dropped: list[str] | None = None) -> None:
-        """The worker that carries out the task records these first, all of them in one transaction."""
+        """Give a task's worker events to record first, all of them in one transaction."""
         self._carried.give((task.path, task.attempt), events, dropped or [])
 
     def _obey(self, commands: Iterable[Command]) -> None:
@@ -320,15 +328,15 @@ class Follower:
                 case Probe():
                     self._probes[command.key] = command
                 case _:
-                    pass  # reports, for views
+                    pass  # reports are for views
 
     def _cancel_timer(self, key: str) -> None:
-        """Also a probe. One that was not handed out yet never will be."""
+        """Also cancels a probe. One that was not handed out yet is discarded."""
         if self._timers.pop(key, None) is None and self._probes.pop(key, None) is None:
             self._work.cancelled_timers.append(key)
 
     def _stop(self, command: CancelTask) -> None:
-        """Every CancelTask is answered, also for a task that is not known here."""
+        """Answer every CancelTask, including those for unknown tasks."""
         key, code = (command.path, command.attempt), stop_code(command)
         if key in self._answered:
             return
@@ -341,7 +349,9 @@ class Follower:
 
 
 def _to_the_end(events: list[EventDraft]) -> list[EventDraft]:
-    """Nothing is recorded behind the end of the run. If it is not among these, it was handed out before."""
+    """The events up to the end of the run: nothing is recorded after it. If it is not among these, it was
+    handed out before.
+    """
     for place, draft in enumerate(events):
         if draft.event_type in RUN_ENDS:
             return events[: place + 1]

@@ -1,8 +1,8 @@
-"""A list with dependencies: who is ready, and what a failure does to those that wait for it.
+"""A list with dependencies: which steps are ready, and how a failure affects their dependants.
 
-Each step counts down what it waits for. A step skipped by its condition satisfies those that wait for it; one that
-failed, or was skipped because of a failure, does not: they are skipped in turn, once all they wait for has ended.
-All of it can be taken back: RETRY_STEP in an open graph is the exact reverse.
+Each step counts down its dependencies. A step skipped by its condition satisfies its dependants; one that
+failed, or was skipped because of a failure, does not: its dependants are skipped in turn, once all their
+dependencies have ended. All of it can be reversed: RETRY_STEP in an open graph is the exact inverse.
 """
 
 from collections.abc import Callable
@@ -13,20 +13,20 @@ from podium.machine import routing
 from podium.machine.agenda import Agenda
 from podium.machine.flow import Way
 from podium.machine.program import Node
-from podium.machine.tree import GraphState, Outcome, Result, Scope, Verdict
+from podium.machine.tree import GraphState, Outcome, Result, Scope, Verdict, new_graph
 
 WAITING: Final = 0
 LIVE: Final = 1
 GOOD: Final = 2
 BAD: Final = 3
-# Skipped because of a failure among what it waits for.
+# Skipped because a dependency failed.
 LEFT_OUT: Final = 4
-# Its handler ended the workflow: nobody that waits for it was told.
+# Its handler ended the workflow; its dependants were not notified.
 ENDING: Final = 5
 
 
 def begin(m: Agenda, scope: Scope) -> None:
-    graph = GraphState(scope.block)
+    graph = new_graph(scope.block)
     scope.graph = graph
     for node in scope.block.nodes:
         if graph.unmet[node.index] == 0:
@@ -51,7 +51,7 @@ def ended(m: Agenda, scope: Scope, graph: GraphState, node: Node, outcome: Outco
 
 
 def _ready(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
-    """All it waits for has ended."""
+    """All dependencies of the step have ended."""
     if graph.failed[node.index]:
         _leave_out(m, scope, graph, node)
     elif graph.stop_failures:
@@ -62,7 +62,7 @@ def _ready(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
 
 
 def _settled(m: Agenda, scope: Scope, graph: GraphState, node: Node, state: int) -> None:
-    """Count down for those that wait; with a list of its own, since a chain of left-out steps may be long."""
+    """Count down for the dependants; iterative, because a chain of left-out steps may be long."""
     graph.states[node.index] = state
     graph.open -= 1
     pending = [(node.index, state)]
@@ -108,7 +108,7 @@ def _end_if_done(m: Agenda, scope: Scope, graph: GraphState) -> None:
 
 
 def _failure_of(scope: Scope, graph: GraphState) -> str:
-    """The same whichever step ended last."""
+    """The failure message, independent of which step ended last."""
     failed = [node for node in scope.block.nodes if graph.states[node.index] == BAD]
     if len(failed) == 1 and failed[0].index in graph.messages:
         return f"step '{failed[0].step_id}': {graph.messages[failed[0].index]}"
@@ -126,7 +126,7 @@ def retry(
     node: Node,
     again: Callable[[Agenda, Scope, Node], None] | None = None,
 ) -> bool:
-    """Take the failure of a step back, and all that followed from it; the step runs as its next attempt."""
+    """Reverse the failure of a step and everything that followed from it; the step runs as its next attempt."""
     graph = scope.graph
     if graph is None or graph.states[node.index] != BAD or scope.verdict is not None or scope.stopping:
         return False
@@ -145,7 +145,7 @@ def retry(
 
 
 def repeat(m: Agenda, scope: Scope, node: Node) -> bool:
-    """Run a step again that has not failed, if nothing that waits for it was decided since."""
+    """Run a step again that has not failed, unless one of its dependants was decided since."""
     graph = scope.graph
     if graph is None or graph.states[node.index] != GOOD or scope.verdict is not None or scope.stopping:
         return False
@@ -166,8 +166,8 @@ def ending_nodes(scope: Scope, graph: GraphState) -> list[Node]:
     return [node for node in scope.block.nodes if graph.states[node.index] in (BAD, ENDING)]
 
 
-def go_on(m: Agenda, scope: Scope, graph: GraphState) -> None:
-    """Of a reopened run: what failed runs again, and what was left out because of that waits again."""
+def resume_list(m: Agenda, scope: Scope, graph: GraphState) -> None:
+    """In a reopened run: failed steps run again, and steps left out because of them wait again."""
     for node in scope.block.nodes:
         index = node.index
         if graph.states[index] == LEFT_OUT and (graph.unmet[index] or not graph.failed[index]):

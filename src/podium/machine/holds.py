@@ -1,8 +1,8 @@
-"""Why nothing may move: pause, budget. And limits, which are suspended meanwhile.
+"""Holds: nothing may move while the run is paused or over budget, and limits are suspended.
 
-While a run is held, answers are taken in and nothing follows from them: the agenda waits. Delays run on; what they
-start is parked. A limit notes how long the run had been held when it was armed; when it fires, the time held since is
-given back by arming it again. So resuming scans nothing.
+While a run is held, answers are accepted and nothing follows from them: the agenda waits. Delays keep
+running; what they start is deferred. A limit notes how long the run had been held when it was armed; when it
+fires, it is armed again for the time that the run was held since. So resuming scans nothing.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def hold(m: Agenda, reason: str, facts: dict[str, Any]) -> None:
 
 
 def release(m: Agenda, facts: dict[str, Any]) -> None:
-    """All reasons go; what was parked continues in its order."""
+    """Remove all reasons; what was deferred continues in its order."""
     if not m.hold.reasons:
         return
     m.hold.total = _held(m)
@@ -34,7 +34,7 @@ def release(m: Agenda, facts: dict[str, Any]) -> None:
         m.hold.taken_over = m.hold.total
     m.hold.reasons.clear()
     m.hold.since = None
-    # Whoever could not be paid is asked again, and holds the run again if it still cannot.
+    # Queued agents are checked again, and hold the run again if they still do not fit into a budget.
     m.spending.moved = True
     m.record(EventType.RUN_RESUMED, None, m.pause_cycle, facts)
     aside, m.hold.aside = m.hold.aside, []

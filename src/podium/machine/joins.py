@@ -1,4 +1,4 @@
-"""When is a block or loop decided, and how? A pure function of the rule and of what has ended."""
+"""When is a block or loop decided, and with which verdict? A pure function of the rule and of what has ended."""
 
 from typing import Literal
 
@@ -8,9 +8,10 @@ from podium.plan.plan import Join
 def decided(
     join: Join, *, total: int, completed: int, failed: int, others: int
 ) -> Literal["success", "failure"] | None:
-    """The verdict as soon as it is certain. `others` have ended without success or failure: skipped, cancelled.
+    """The verdict as soon as it is certain. `others` have ended without success or failure: skipped,
+    cancelled.
 
-    Successes count. `all` waits for every one, unless it is to fail fast; of nothing, everything is a success.
+    Successes count. `all` waits for every one, unless it is to fail fast; with no items, every join succeeds.
     """
     ended = completed + failed + others
     if total == 0:

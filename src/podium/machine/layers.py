@@ -2,7 +2,7 @@
 
     holds budgets routing graphs unfinished | attempts | loops | calls | reopening | continuing | stopping | signals
 
-A call upward goes through `Agenda.rules`, what is to be done later through the agenda. Both are connected here.
+A call upward uses `Agenda.rules`, deferred work the agenda. Both are connected here.
 """
 
 from collections.abc import Callable
@@ -44,5 +44,5 @@ OPERATIONS: Final[dict[Operation, Callable[[Agenda, Visit], None]]] = {
     "leave": attempts.leave,
     "fill": loops.fill,
     "check": loops.check,
-    "pass": loops.begin_pass,
+    "pass": loops.start_pass,
 }

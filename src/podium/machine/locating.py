@@ -1,4 +1,4 @@
-"""Where a step is that a signal names: not reached yet, live, or over; and why a signal has no effect."""
+"""Finds the step that a signal names: not reached yet, live, or over; and why a signal has no effect."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -19,7 +19,7 @@ _ERROR: Final = "_error"
 
 
 class Refusal(str):
-    """Why a signal has no effect, and the code for programs."""
+    """Why a signal has no effect, with a code for programs."""
 
     __slots__ = ("code",)
     code: str
@@ -36,7 +36,7 @@ Where: TypeAlias = Literal["unknown", "ahead", "live", "over"]
 class Location(msgspec.Struct, frozen=True):
     where: Where
     visit: Visit | None = None
-    # The list that it is in, if that is open.
+    # The list that contains it, if that is open.
     scope: Scope | None = None
     place: int = -1
 
@@ -46,7 +46,9 @@ _OVER: Final = Location("over")
 
 
 def step_at(m: Agenda, path: str) -> Step | None:
-    """The step of the plan that a path leads to: with an index for every loop around it, or without any mark."""
+    """The step of the plan that a path leads to: with an index for every loop around it, or without any
+    marks.
+    """
     plain = plan_path(path)
     steps = dict(walk(m.plan.workflow))
     if path == plain or plain not in steps:
@@ -76,7 +78,7 @@ def _listed(names: list[str], most: int = 10) -> str:
 
 
 def locate(m: Agenda, path: str) -> Location:
-    """Walks down along the path; a path without marks is every instance of the step."""
+    """Walks down along the path; a path without marks means every instance of the step."""
     if step_at(m, path) is None:
         return Location("unknown")
     if m.root is None:
@@ -99,7 +101,7 @@ def _in_list(scope: Scope, index: int) -> Location:
 
 
 def _outside(m: Agenda, path: str, outer: str) -> Location:
-    """The list that it belongs to is not open: not yet, or not any more."""
+    """The list that contains it is not open: not yet, or not any more."""
     stage = _stage_of(path)
     if outer.rpartition("/")[2] == FINALLY:
         outer = outer.rpartition("/")[0]

@@ -1,7 +1,7 @@
-"""Steps that hold lists: groups, branches, for_each, while, repeat_until.
+"""Steps that contain lists: groups, branches, for_each, while, repeat_until.
 
-A finished iteration is folded into counters at once and forgotten, unless the plan reads it later: a loop over a
-hundred thousand items needs no more memory at its end than at its start.
+A finished iteration is immediately folded into counters and discarded, unless the plan reads it later: a loop
+over a hundred thousand items needs no more memory at its end than at its start.
 """
 
 from typing import Any
@@ -22,12 +22,16 @@ from podium.machine.program import FOR_EACH, GROUP, PARALLEL, WHILE, BlockProgra
 from podium.machine.tree import (
     INTERVAL,
     OPEN,
+    InnerResults,
+    Iteration,
     Loop,
     Outcome,
     Phase,
     Scope,
     Verdict,
     Visit,
+    new_loop,
+    new_scope,
     prefix_of,
     status_of,
 )
@@ -36,7 +40,7 @@ from podium.plan.plan import ForEach, Group, Parallel, While
 
 
 def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group) -> None:
-    """Start a composite: it is open until everything inside has closed."""
+    """Start a composite: it is open until everything inside it has closed."""
     node = visit.node
     visit.scopes = {}
     visit.loop = visit.unfinished = None
@@ -45,12 +49,13 @@ def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group)
             items = _items(m, visit)
             if items is None:
                 return
-            visit.loop = Loop(len(items), m.surroundings.measured)
+            visit.loop = new_loop(m.surroundings.measured, total=len(items))
             visit.loop.items = items
+            visit.loop.own_items = None if node.items_again else items
         case Parallel():
-            visit.loop = Loop(len(node.branches), m.surroundings.measured)
+            visit.loop = new_loop(m.surroundings.measured, total=len(node.branches))
         case _:
-            visit.loop = Loop(0, m.surroundings.measured)
+            visit.loop = new_loop(m.surroundings.measured)
     visit.phase = OPEN
     m.spending.open(visit.path, body.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
@@ -59,7 +64,7 @@ def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group)
         holds.arm(m, visit, limit)
     match body:
         case While(until=True):
-            begin_pass(m, visit)
+            start_pass(m, visit)
         case While():
             check(m, visit)
         case Group():
@@ -77,7 +82,7 @@ def limit_of(visit: Visit) -> float | None:
 
 
 def _items(m: Agenda, visit: Visit) -> list[Any] | None:
-    """The items are fixed at entry; None: that failed, and is told."""
+    """The items are fixed at entry. None: they could not be evaluated, and the visit has failed."""
     node, scope = visit.node, visit.scope
     try:
         return items_of(m.view(scope), node)
@@ -96,8 +101,8 @@ def open_scope(
     entry: int = 0,
     spent: dict[int, int] | None = None,
 ) -> Scope:
-    """Start a list. It has a live visit from its first moment on. `spent`: attempts that the log has already."""
-    scope = Scope(owner, block, prefix, index)
+    """Start a list. It has a live visit from the start. `spent`: attempts that are in the log already."""
+    scope = new_scope(owner, block, prefix, index)
     scope.attempts.update(spent or {})
     owner.scopes[index] = scope
     if owner.node.kind in (WHILE, PARALLEL):
@@ -117,10 +122,10 @@ def open_scope(
 
 
 def fill(m: Agenda, visit: Visit) -> None:
-    """Start as many items as there is room for; with nothing left to do, the loop is closed."""
+    """Start as many items as there are free slots; close the loop if nothing is left to do."""
     loop = visit.progress
     loop.pending = False
-    if not _goes_on(visit):
+    if not _continues(visit):
         return
     room = visit.node.workers - len(visit.scopes)
     while room > 0 and loop.again:
@@ -131,23 +136,22 @@ def fill(m: Agenda, visit: Visit) -> None:
         loop.index += 1
         loop.started += 1
         room -= 1
-        _begin_item(m, visit, loop, index)
+        _start_item(m, visit, loop, index)
     if not visit.scopes and (loop.stopped or loop.index >= loop.total):
         close(m, visit)
 
 
-def _goes_on(visit: Visit) -> bool:
-    """What was on the agenda may have been overtaken: by a limit, a verdict, or a stop from outside."""
+def _continues(visit: Visit) -> bool:
+    """False if what was on the agenda is obsolete because of a limit, a verdict, or a stop from outside."""
     return visit.phase is OPEN and not visit.stopping and visit.verdict is None
 
 
-def _begin_item(m: Agenda, visit: Visit, loop: Loop, index: int) -> None:
+def _start_item(m: Agenda, visit: Visit, loop: Loop, index: int) -> None:
     node = visit.node
     if node.kind is PARALLEL:
         open_scope(m, visit, node.branches[index], f"{prefix_of(visit)}/", index)
         return
-    scope = Scope(visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
-    scope.item = loop.items[index]
+    scope = new_scope(visit, node.block, f"{prefix_of(visit)}[{index}]/", index, loop.items[index])
     visit.scopes[index] = scope
     m.report_scope(scope, "running")
     if node.block.is_graph:
@@ -188,14 +192,9 @@ def _item_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
         if name in scope.results:
             loop.branches[name] = scope.results[name]
     elif keeps(node, "iterations"):
-        loop.iterations[scope.index] = {
-            "index": scope.index,
-            "item": scope.item,
-            "status": status,
-            "steps": scope.results,
-        }
+        loop.iterations[scope.index] = Iteration(scope.index, scope.item, status, scope.results)
     if keeps(node, "last") and scope.index >= loop.last_index:
-        # Of items at once, the last in the list: whoever ends last must not matter.
+        # Of concurrent items, the last in the list: the result must not depend on which one ends last.
         loop.last = scope.results
         loop.last_index = scope.index
     if visit.verdict is None and not visit.stopping:
@@ -222,7 +221,7 @@ def _count(m: Agenda, loop: Loop, scope: Scope, status: str) -> None:
 
 
 def _decide(m: Agenda, visit: Visit, loop: Loop) -> None:
-    """Whether the join is certain; then the rest is stopped, or allowed to finish."""
+    """Check whether the join is certain; then the rest is stopped, or allowed to finish."""
     join = visit.node.join
     total = loop.started if loop.stopped else loop.total
     verdict = joins.decided(
@@ -234,8 +233,8 @@ def _decide(m: Agenda, visit: Visit, loop: Loop) -> None:
     if verdict == "success":
         visit.verdict = Verdict("completed")
     else:
-        told = f"{loop.failed} of {total} failed"
-        visit.verdict = Verdict("failed", routing.FAILED, "join", told, "JOIN_FAILED")
+        failure = f"{loop.failed} of {total} failed"
+        visit.verdict = Verdict("failed", routing.FAILED, "join", failure, "JOIN_FAILED")
     if join.rest == "cancel":
         m.rules.stop_scopes(m, visit, "JOIN_DECIDED")
 
@@ -248,19 +247,19 @@ def check(m: Agenda, visit: Visit) -> None:
     node, loop = visit.node, visit.progress
     body = node.body
     loop.pending = False
-    if not _goes_on(visit) or not isinstance(body, While):
+    if not _continues(visit) or not isinstance(body, While):
         return
-    # Asked in the body's scope, with what the newest pass has left.
-    scope = Scope(visit, node.block, "", max(loop.index - 1, 0))
+    # Evaluated in the body's scope, with the results of the newest pass.
+    scope = new_scope(visit, node.block, "", max(loop.index - 1, 0))
     scope.results = loop.last or {}
     view = m.view(scope, visit.answers)
     try:
         answer = node.condition(view)
     except EvaluationError as error:
-        told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
+        failure = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
         visit.verdict = Verdict("failed", attempts.FAILED_BEFORE_START, "condition", str(error), error.code)
         loop.exit_reason = "error"
-        close(m, visit, error=told)
+        close(m, visit, error=failure)
         return
     if answer is None:
         visit.phase = Phase.COND
@@ -285,19 +284,19 @@ def check(m: Agenda, visit: Visit) -> None:
         visit.wait = m.timer_key(visit, "interval")
         m.wait(visit.wait, visit)
     else:
-        begin_pass(m, visit)
+        start_pass(m, visit)
 
 
 def next_pass(m: Agenda, visit: Visit) -> None:
-    """The interval is over; by way of the agenda, so that a hold parks it."""
+    """The interval is over; uses the agenda, so that a hold delays the pass."""
     visit.phase = OPEN
     visit.wait = visit.due = None
     m.later("pass", visit)
 
 
-def begin_pass(m: Agenda, visit: Visit) -> None:
+def start_pass(m: Agenda, visit: Visit) -> None:
     node, loop = visit.node, visit.progress
-    if not _goes_on(visit):
+    if not _continues(visit):
         return
     index = loop.index
     loop.index += 1
@@ -309,15 +308,10 @@ def _pass_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     node, loop = visit.node, visit.progress
     status = "failed" if scope.failed_unhandled and status_of(scope) == "completed" else status_of(scope)
     _count(m, loop, scope, status)
-    # The condition reads it, whoever else does.
+    # Kept even if no reference reads it, because the condition does.
     loop.last = scope.results
     if keeps(node, "iterations"):
-        loop.iterations[scope.index] = {
-            "index": scope.index,
-            "item": None,
-            "status": status,
-            "steps": scope.results,
-        }
+        loop.iterations[scope.index] = Iteration(scope.index, None, status, scope.results)
     if visit.stopping or visit.verdict is not None:
         close(m, visit)
     elif loop.stopped:
@@ -332,7 +326,7 @@ def _pass_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
 
 
 def leave_iteration(m: Agenda, scope: Scope, outcome: Outcome | None, *, breaks: bool) -> None:
-    """`_loop_break` and `_loop_continue`: the innermost loop, and every block on the way to it."""
+    """`_loop_break` and `_loop_continue` leave every block up to the innermost loop."""
     inner = scope
     while inner.owner.node.kind not in (FOR_EACH, WHILE):
         inner = inner.owner.scope
@@ -346,9 +340,10 @@ def leave_iteration(m: Agenda, scope: Scope, outcome: Outcome | None, *, breaks:
 
 
 def leave_by_goto(m: Agenda, scope: Scope, step: str) -> None:
-    """A goto out of loops: each on the way completes with that reason, and then it continues at the step.
+    """A goto out of loops: each loop on the way completes with that reason, then the run continues at the
+    step.
 
-    Nothing else is live in any of them: there is no way out of what runs at once.
+    Nothing else is live in any of them, because `goto` cannot leave concurrent branches.
     """
     leaving, visit = scope, scope.owner
     while step not in leaving.block.index:
@@ -364,7 +359,9 @@ def leave_by_goto(m: Agenda, scope: Scope, step: str) -> None:
 
 
 def timed_out(m: Agenda, visit: Visit) -> None:
-    """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that was given stays."""
+    """The limit of a composite has expired: what runs is stopped, then the event is `timeout`. An earlier
+    verdict is kept.
+    """
     if visit.verdict is None:
         is_pass = visit.node.kind is WHILE
         reason = "max_duration" if is_pass else "timeout"
@@ -374,7 +371,7 @@ def timed_out(m: Agenda, visit: Visit) -> None:
     if visit.loop is not None:
         visit.loop.stopped = True
     if visit.wait is not None:
-        # An interval or a probe is dropped at once.
+        # An interval or a probe is dropped immediately.
         m.forget(visit.wait)
         visit.wait = visit.due = None
         visit.phase = OPEN
@@ -386,7 +383,7 @@ def timed_out(m: Agenda, visit: Visit) -> None:
 def close(m: Agenda, visit: Visit, *, error: dict[str, Any] | None = None) -> None:
     """Nothing inside is live: the composite has its outcome, or was stopped."""
     if visit.phase is not OPEN:
-        return  # closed on the way: stopping the last scope did it
+        return  # already closed: stopping the last scope did it
     loop = visit.progress
     holds.disarm(m, visit)
     if visit.stopping:
@@ -398,27 +395,27 @@ def close(m: Agenda, visit: Visit, *, error: dict[str, Any] | None = None) -> No
     verdict = visit.verdict
     if verdict is None:
         verdict = _counted(visit, loop)
-    facts, fields = _facts(visit, loop, verdict)
+    recorded, facts, inner = _facts(visit, loop, verdict)
     if verdict.status in ("completed", "skipped"):
         visit.unfinished = None
-        outcome = Outcome("success", 0, fields=fields)
-        attempts.record_end(m, visit, outcome, **facts)
+        outcome = Outcome("success", 0, facts=facts, inner=inner)
+        attempts.record_end(m, visit, outcome, **recorded)
         attempts.settle(m, visit, outcome)
         return
     event: Any = "timeout" if verdict.status == "timeout" else "failure"
-    told = error or {
+    failure = error or {
         "category": "TIMEOUT" if event == "timeout" else "USER",
         "code": verdict.code or (verdict.reason or "failed").upper(),
         "message": verdict.error or verdict.reason or "failed",
         "retryable": True,
     }
-    outcome = Outcome(event, verdict.exit_code or routing.FAILED, error=told, fields=fields)
-    attempts.record_end(m, visit, outcome, **facts)
+    outcome = Outcome(event, verdict.exit_code or routing.FAILED, error=failure, facts=facts, inner=inner)
+    attempts.record_end(m, visit, outcome, **recorded)
     attempts.after_failure(m, visit, outcome)
 
 
 def _counted(visit: Visit, loop: Loop) -> Verdict:
-    """The join over what was started, when nothing decided it before: a break, or nothing to do at all."""
+    """The join over what was started, if nothing decided it earlier: after a break, or without any items."""
     total = loop.started if loop.stopped else loop.total
     verdict = joins.decided(
         visit.node.join,
@@ -432,11 +429,11 @@ def _counted(visit: Visit, loop: Loop) -> Verdict:
     return Verdict("completed")
 
 
-def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What goes into the log, and what references can read."""
+def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], dict[str, Any], InnerResults]:
+    """What is recorded in the log, and what references can read: facts, and the results of steps inside."""
     node = visit.node
     if node.kind is GROUP:
-        return {}, {"output": "", "steps": loop.branches}
+        return {}, {"output": ""}, InnerResults(steps=loop.branches)
     summary = {
         "count": loop.started,
         "total": loop.total if node.kind is not WHILE else loop.started,
@@ -446,14 +443,11 @@ def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], 
         "cancelled_count": loop.cancelled,
         "success_rate": loop.completed / loop.started if loop.started else 1,
     }
-    facts: dict[str, Any] = {"summary": summary}
+    recorded: dict[str, Any] = {"summary": summary}
     reason = loop.exit_reason or verdict.reason
     if reason:
-        facts["exitReason"] = reason
-    fields: dict[str, Any] = {"summary": summary, "output": "", "exit_reason": reason or None}
+        recorded["exitReason"] = reason
+    facts: dict[str, Any] = {"summary": summary, "output": "", "exit_reason": reason or None}
     if node.kind is PARALLEL:
-        fields["branches"] = loop.branches
-    else:
-        fields["iterations"] = loop.iterations
-        fields["last"] = loop.last
-    return facts, fields
+        return recorded, facts, InnerResults(branches=loop.branches)
+    return recorded, facts, InnerResults(iterations=loop.iterations, last=loop.last)

@@ -1,28 +1,28 @@
 """What to do next, given what has happened.
 
-Every engine asks this module and no other. The same plan and the same events give the same commands in any process on
-any day; replay, and running one plan under three engines, rest on that. No clock, no ids, no I/O: time enters as the
-`emittedAt` of events, answers of the world as events.
+Every engine asks this module and no other. The same plan and the same events give the same commands in any
+process at any time; replay, and running one plan under three engines, depend on that. No clock, no ids, no
+I/O: time enters as the `emittedAt` of events, answers of the environment as events.
 
-This file is the frame: which event goes to which function, and what is owed. The state is in `agenda` and `tree`. The
-rules are beside it; each calls only those of lower layers:
+This file is the frame: which event is handled by which function, and what is owed. The state is in `agenda`
+and `tree`. The rules are beside it; each calls only those of lower layers:
 
-    attempts   one step: enter, `when`, start, outcome, tries, leave
-    routing    where an outcome leads in a flow            graphs     who is ready in a graph
+    attempts   one step: enter, `when`, start, outcome, retries, leave
+    routing    where an outcome leads in a flow            graphs     which steps are ready in a graph
     loops      for_each, while, parallel, group            joins      decided or not
     calls      the run and `call`: main, _error, finally   stopping   stop what runs, notice when it has stopped
-    reopening  what a reopened run takes up                unfinished what is kept of what failed or was stopped
+    reopening  what a reopened run resumes                 unfinished what is kept of what failed or was stopped
     continuing how such a composite is continued
-    holds      pause; limits that are suspended meanwhile    budgets    what agents cost, and who can be paid
+    holds      pause; limits are suspended while held      budgets    what agents cost, and which can start
     signals    what a person asks for                      commands   what is owed in which phase
-    tree       the state; nothing decides there
+    tree       the state; nothing is decided there
 
-Everything that ends, ends in two moments: its *verdict* is certain, and later it is *closed*, when nothing inside is
-live. Only then does its owner hear of it. So nothing old ever runs beside the next step.
+Everything ends in two phases: first its *verdict* is certain; later, when nothing inside is live, it is
+*closed*. Only then is its owner notified. So nothing old ever runs beside the next step.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from podium.log.events import EventRecord, EventType
 from podium.log.payloads import ProbeAnswered, RunStarted, TimerFired, fields_of, payload_of
@@ -37,17 +37,19 @@ from podium.machine import (
     signals,
 )
 from podium.machine.agenda import Agenda
-from podium.machine.commands import CancelTimer, Command, SetTimer
+from podium.machine.answers import identity_of
+from podium.machine.commands import CancelTimer, Command, Record, SetTimer
 from podium.machine.layers import OPERATIONS, RULES
 from podium.machine.obligations import Obligation
 from podium.machine.owed import command, obligation
 from podium.machine.program import WorkflowProgram, program_of
+from podium.machine.progress import Progress, open_loops
 from podium.machine.tree import DONE, INTERVAL, RUN, Phase, Visit
 from podium.plan.plan import Plan
 
-# Named by RunStarted: a log written under other rules is not folded under these.
+# Recorded in RunStarted: a log written under other rules is not folded under these.
 RULES_VERSION: Final = 3
-# So many operations in one `advance` (a few milliseconds), then the host gets its turn: no loop of gates blocks it.
+# Maximum number of operations per `advance` (a few milliseconds), so that no loop of gates blocks the host.
 _MAX_OPERATIONS: Final = 2000
 
 
@@ -60,11 +62,11 @@ class Machine(Agenda):
     # --- what a host asks -------------------------------------------------------------------------
 
     def advance(self, event: EventRecord) -> list[Command]:
-        """Fold one event. Total: what is late, repeated, foreign or malformed changes nothing."""
+        """Fold one event. Total: late, repeated, foreign or malformed events change nothing."""
         if event.run_seq <= self.last_seq:
             return []
         self.last_seq = event.run_seq
-        # Time never runs back, whatever a worker's clock says.
+        # Time never runs backwards, whatever a worker's clock says.
         if event.emitted_at > self.surroundings.now:
             self.surroundings.now = event.emitted_at
         if event.run_seq <= self.taken_over_to:
@@ -77,7 +79,7 @@ class Machine(Agenda):
         return self._owed_now()
 
     def outstanding(self) -> list[Command]:
-        """Every command owed and not yet answered; after a replay, perform these."""
+        """Every command that is owed and not yet answered; after a replay, perform these."""
         if self.terminal:
             return []
         owed: list[Command] = list(self.records)
@@ -106,20 +108,24 @@ class Machine(Agenda):
             found.append(Obligation("start", "the run has not started"))
         return found
 
-    def checkpoint(self, plan_sha256: str) -> dict[str, Any]:
-        """The state as plain data; `restore` and this machine behave the same from here on."""
-        return checkpoint.dump(self, plan_sha256, RULES_VERSION)
+    def progress(self) -> Progress:
+        """What it waits for, and the progress of its loops."""
+        return Progress(self.obligations(), tuple(open_loops(self.root)))
+
+    def checkpoint(self, plan_sha256: str = "") -> bytes:
+        """The state as bytes; the machine restored from it behaves the same. In one process no hash is needed."""
+        return checkpoint.encode(self, plan_sha256, RULES_VERSION)
 
     @classmethod
     def restore(
-        cls, plan: Plan, saved: dict[str, Any], plan_sha256: str, program: WorkflowProgram | None = None
+        cls, plan: Plan, encoded: bytes, plan_sha256: str = "", program: WorkflowProgram | None = None
     ) -> "Machine":
         machine = cls(plan, program)
-        checkpoint.restore(machine, saved, plan_sha256, RULES_VERSION)
+        checkpoint.decode(machine, encoded, plan_sha256, RULES_VERSION)
         return machine
 
     def may_start(self, path: str, attempt: int) -> bool:
-        """Whether a host may start this task now: it is waited for, and nothing holds the run."""
+        """Whether a host may start this task now: it is awaited, and the run is not held."""
         visit = self.waits.get((path, attempt))
         return visit is not None and not visit.stopping and not self.hold.reasons
 
@@ -132,7 +138,7 @@ class Machine(Agenda):
         while not self.hold.reasons and (self.agenda or (self.spending.moved and budgets.call_next(self))):
             operation, visit = self.agenda.popleft()
             if visit.phase is DONE:
-                continue  # it was stopped meanwhile; what is dead counts for nothing
+                continue  # it was stopped in the meantime
             if operations >= _MAX_OPERATIONS:
                 self.agenda.appendleft((operation, visit))
                 self.breath += 1
@@ -143,7 +149,7 @@ class Machine(Agenda):
             OPERATIONS[operation](self, visit)
 
     def _owed_now(self) -> list[Command]:
-        """The commands of what this event touched; what was started and stopped meanwhile is never handed out."""
+        """The commands of what this event touched; what it started and stopped again is never handed out."""
         owed: list[Command] = [*self.recorded]
         for key in self.touched:
             if key == self.breathing:
@@ -179,7 +185,7 @@ def _run_started(m: Machine, event: EventRecord) -> None:
 
 
 def _answered(m: Machine, event: EventRecord) -> Visit | None:
-    """The visit whose task this event is about, if it is still waited for; else the event may confirm a record."""
+    """The visit whose task this event is about, if it is awaited; otherwise the event may confirm a record."""
     visit = m.waits.get((event.step_id, event.logical_attempt_id))
     if visit is None or visit.phase is not RUN:
         _confirm(m, event)
@@ -231,7 +237,7 @@ def _timer_fired(m: Machine, event: EventRecord) -> None:
         return
     due = visit.limit_due if key == visit.limit else visit.due
     if fired.reused_from is not None:
-        due = None  # it was waited for in the run that it was taken over from
+        due = None  # it was awaited in the run that it was copied from
     if due is not None and due > m.now:
         m.surroundings.now = due
     if key == visit.limit:
@@ -265,8 +271,8 @@ def _probe_answered(m: Machine, event: EventRecord) -> None:
         return
     del m.waits[said.key]
     visit.wait = None
-    known = visit.answers or {}
-    visit.answers = {**known, **dict(zip(visit.questions, said.answers, strict=True))}
+    answered = zip((question.key for question in visit.questions), said.answers, strict=True)
+    visit.answers = {**(visit.answers or {}), **dict(answered)}
     if visit.phase is Phase.PROBE:
         visit.phase = Phase.NEW
         m.later("begin", visit)
@@ -280,7 +286,7 @@ def _signal_accepted(m: Machine, event: EventRecord) -> None:
 
 
 def _confirm(m: Machine, event: EventRecord) -> None:
-    """A decision appears in the log. One that was not owed means that log and rules differ: guess nothing."""
+    """A decision appears in the log. If it was not owed, log and rules differ; then nothing is guessed."""
     for place, owed in enumerate(m.records):
         if (
             owed.event_type == event.event_type
@@ -293,21 +299,16 @@ def _confirm(m: Machine, event: EventRecord) -> None:
         m.inconsistent = True
 
 
-def _charged(m: Machine, event: EventRecord) -> None:
-    """Told apart by the step that was charged for: it is in the payload."""
-    charged = fields_of(event).get("stepId")
-    for place, owed in enumerate(m.records):
-        if (
-            owed.event_type == event.event_type
-            and owed.payload["stepId"] == charged
-            and owed.attempt == event.logical_attempt_id
-        ):
-            del m.records[place]
-            return
+def _confirm_by_subject(m: Machine, event: EventRecord) -> None:
+    """Records that are distinguished by their subject, which is in the payload."""
+    decided = identity_of(Record(event.event_type, None, event.logical_attempt_id, fields_of(event)))
+    place = next((place for place, owed in enumerate(m.records) if identity_of(owed) == decided), None)
+    if place is not None:
+        del m.records[place]
 
 
 def _ended(m: Machine, event: EventRecord) -> None:
-    """Terminal is terminal: nothing has an effect any more but RunReopened."""
+    """Terminal is terminal: from now on only RunReopened has an effect."""
     _confirm(m, event)
     m.terminal = True
     reopening.keep_for_reopening(m, completed=event.event_type == EventType.RUN_COMPLETED)
@@ -338,7 +339,8 @@ _HANDLERS: Final[dict[str, Callable[[Machine, EventRecord], None]]] = {
     EventType.PROBE_ANSWERED: _probe_answered,
     EventType.SIGNAL_ACCEPTED: _signal_accepted,
     EventType.SIGNAL_IGNORED: _confirm,
-    EventType.BUDGET_CHARGED: _charged,
+    EventType.BUDGET_CHARGED: _confirm_by_subject,
+    EventType.NOTIFICATION_DUE: _confirm_by_subject,
     EventType.RUN_PAUSED: _confirm,
     EventType.RUN_RESUMED: _confirm,
     EventType.RUN_COMPLETED: _ended,

@@ -1,4 +1,4 @@
-"""Why a run waits: what `podium why` tells. While a run is open there is always one."""
+"""Why a run waits, as `podium why` shows it. An open run always has at least one reason."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -27,11 +27,14 @@ WaitingFor: TypeAlias = Literal[
 
 class Obligation(msgspec.Struct, frozen=True):
     kind: WaitingFor
-    # The step's path, the timer's key, the reason of a hold.
+    # The step's path, the timer's key, or the reason of a hold.
     subject: str
     attempt: int = 1
     deadline: Timestamp | None = None
     since: Timestamp | None = None
     detail: str = ""
-    # Of an approval: what the answer has to fill in.
+    # For a step that is retried: the number of the next try, and how many there are.
+    next_try: int = 0
+    max_tries: int = 0
+    # For an approval: the fields that the answer has to fill in.
     form: Mapping[str, FormField] = {}

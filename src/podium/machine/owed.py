@@ -23,19 +23,20 @@ from podium.plan.plan import Approval, FormField
 
 
 def command(key: Any, visit: Visit) -> Command | None:
-    """What is owed for this key; None: only somebody's answer."""
+    """What is owed for this key; None if only a person can act."""
     if key == visit.limit and visit.limit_due is not None:
         return SetTimer(str(key), visit.limit_due)
     if visit.phase is RUN:
         if visit.stopping:
             code = stop_code(visit.stop_code)
             return CancelTask(visit.path, visit.attempt, visit.stop_code == FORCED, code)
+        values = dict(visit.values) if visit.values is not None else None
         if visit.change is not None:
             from podium.plan.overrides import changed  # most runs change nothing
 
             step = changed(visit.node.step, visit.change)
-            return RunTask(visit.path, visit.attempt, step, visit.values, visit.change)
-        return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
+            return RunTask(visit.path, visit.attempt, step, values, visit.change)
+        return RunTask(visit.path, visit.attempt, visit.node.step, values)
     match visit.phase:
         case Phase.INTERVAL | Phase.BACKOFF | Phase.HELD if visit.due is not None:
             return SetTimer(str(key), visit.due)
@@ -53,7 +54,7 @@ def obligation(key: Any, visit: Visit) -> Obligation:
             detail = "stopping" if visit.stopping else ""
             return Obligation("task" if visit.started else "slot", visit.path, visit.attempt, detail=detail)
         case Phase.BACKOFF:
-            return Obligation("timer", visit.path, visit.attempt, deadline=visit.due, detail="the next try")
+            return _next_try(visit)
         case Phase.INTERVAL:
             return Obligation("timer", visit.path, visit.attempt, deadline=visit.due, detail="the next pass")
         case Phase.HELD:
@@ -68,7 +69,20 @@ def obligation(key: Any, visit: Visit) -> Obligation:
             )
 
 
+def _next_try(visit: Visit) -> Obligation:
+    retry = visit.node.step.retry
+    return Obligation(
+        "timer",
+        visit.path,
+        visit.attempt,
+        deadline=visit.due,
+        detail="the next try",
+        next_try=visit.tries,
+        max_tries=retry.attempts if retry is not None else 0,
+    )
+
+
 def form_of(visit: Visit) -> Mapping[str, FormField]:
-    """The form that an approval asks for; empty of any other visit."""
+    """The form that an approval asks for; empty for any other visit."""
     asked = visit.node.body
     return asked.form if isinstance(asked, Approval) else {}

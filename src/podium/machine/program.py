@@ -1,7 +1,7 @@
-"""A plan prepared for being run: what is asked at every event is looked up once, here.
+"""A plan prepared for execution: what is needed at every event is looked up once, here.
 
-A node is a step; a block knows its nodes by name, and of a graph who waits for whom. Which fields of which results
-anybody may ever read follows from the plan, so that nothing else has to be kept.
+A node is a step; a block knows its nodes by name, and the dependants in a graph. Which fields of which
+results may ever be read follows from the plan, so nothing else has to be kept.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Kind(IntEnum):
     PUBLISH = auto()
 
 
-# For what is asked of every step: see `tree.py`.
+# Constants for a check that runs for every step: see `tree.py`.
 TASK: Final = Kind.TASK
 GATE: Final = Kind.GATE
 GROUP: Final = Kind.GROUP
@@ -88,6 +88,7 @@ class Node:
         "join",
         "kept",
         "kind",
+        "notifies",
         "program",
         "step",
         "step_id",
@@ -104,7 +105,7 @@ class Node:
         kept: "Kept",
         program: "WorkflowProgram | None" = None,
     ) -> None:
-        """`program`: of a call whose workflow is prepared already."""
+        """`program`: for a call whose workflow is prepared already."""
         self.step = step
         self.index = index
         self.step_id = step.step_id
@@ -114,21 +115,23 @@ class Node:
         self.ways: dict[Event, Target | Way] = {
             event: way_on(block.discipline, step.on, event) for event in EVENTS
         }
+        # Whether its end may cause a notification.
+        self.notifies = bool(step.notify or (isinstance(step.body, Call) and step.body.workflow.notify))
         self.kept = kept.get(step.step_id, frozenset())
         if self.kind is Kind.PARALLEL:
-            # Branches can be named by their plain names, too.
+            # Branches can also be referred to by their plain names.
             self.kept |= {"branches"}
         self._references: tuple[Reference, ...] | None = None
-        # Of a for_each: its items follow from the plan and the inputs, so that nobody has to keep them.
+        # For a for_each: its items follow from the plan and the inputs, so they need not be stored.
         self.items_again = isinstance(step.body, ForEach) and all(
             reference.path[0] == "inputs" for reference in references_in(step.body.items)
         )
-        # Of a composite: how many items or branches run concurrently, and when it is decided.
+        # For a composite: how many items or branches run concurrently, and when it is decided.
         self.workers = _workers(step.body)
         self.join = step.body.join if isinstance(step.body, ForEach | Parallel) else Join()
         inner: Block | None = getattr(step.body, "block", None)
         self.block: BlockProgram = NO_STEPS
-        # Of a parallel step: each branch is a list of one.
+        # For a parallel step: each branch is a list of one.
         self.branches: tuple[BlockProgram, ...] = ()
         if self.kind is Kind.PARALLEL and inner is not None:
             self.branches = tuple(BlockProgram(Block("branch", (one,)), kept) for one in inner.steps)
@@ -143,11 +146,11 @@ class Node:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What a task's texts name; looked for when it is started for the first time."""
+        """The references in a task's texts; computed when it is started for the first time."""
         if self._references is None:
             found = references_in(self.body)
             if isinstance(self.body, Agent) and self.body.resume is not None:
-                # The conversation that continues, and what it has cost so far.
+                # The conversation to continue, and its cost so far.
                 found += [Reference(("steps", self.body.resume, field)) for field in _OF_A_SESSION]
             self._references = tuple(dict.fromkeys(found))
         return self._references
@@ -164,7 +167,7 @@ def _workers(body: Body) -> int:
 
 
 class BlockProgram:
-    """A list of steps: a flow, or a graph with who waits for whom."""
+    """A list of steps: a flow, or a graph with the dependants of each step."""
 
     __slots__ = ("branches", "dependents", "discipline", "entry", "index", "is_graph", "needs", "nodes")
 
@@ -175,7 +178,7 @@ class BlockProgram:
         self.is_graph = block.discipline == "graph"
         self.nodes = tuple(Node(step, index, self, kept) for index, step in enumerate(block.steps))
         self.index = {node.step_id: node.index for node in self.nodes}
-        # Branches can be named in the list around them, too: name -> the parallel step.
+        # Branches can also be referred to in the list around them: name -> the parallel step.
         self.branches = {
             branch.nodes[0].step_id: node.step_id for node in self.nodes for branch in node.branches
         }
@@ -196,7 +199,7 @@ class BlockProgram:
         self.dependents = tuple(map(tuple, dependents))
 
 
-# The list of a step that has none.
+# The list of a step without steps inside.
 NO_STEPS: Final = BlockProgram(Block("branch", ()), {})
 
 
@@ -211,7 +214,7 @@ class WorkflowProgram:
 
     def __init__(self, workflow: Workflow, kept: "Kept") -> None:
         self.workflow = workflow
-        # What the workflow's own texts name that every task of it is carried out with.
+        # References in the workflow's own texts, which apply to every task of it.
         self.shared = tuple(dict.fromkeys(references_in((workflow.env, workflow.providers))))
         self.block = BlockProgram(workflow.block, kept, workflow.entry)
         error = workflow.error
@@ -239,23 +242,24 @@ def program_of(plan: Plan) -> WorkflowProgram:
 
 
 _MAX_KEPT: Final = 8
-# Replaced as a whole: threads may ask at the same time.
+# Replaced as a whole, because threads may read it at the same time.
 _newest: tuple[tuple[Plan, WorkflowProgram], ...] = ()
 
 
 # --- what is read later ---------------------------------------------------------------------------
 
 _OF_A_SESSION: Final = ("session", "sessionUsage")
-# Every field: somebody names the whole result.
+# Every field: a reference names the whole result.
 EVERYTHING: Final = "*"
 _INTO: Final = frozenset({"iterations", "last", "branches", "steps"})
 
 
 def kept_fields(workflow: Workflow) -> Kept:
-    """For each step, by its id, the fields that some reference reads. Ids of different lists are not told apart.
+    """For each step, by its id, the fields that some reference reads. Equal ids in different lists are
+    treated as one.
 
-    A reference that ends before the field of a step inside (`steps.Loop`, `steps.Loop.iterations`) hands on everything
-    inside, and whatever receives it may read any of it: nothing in there is left out.
+    A reference that ends before the field of a step inside (`steps.Loop`, `steps.Loop.iterations`) passes on
+    everything inside, and its receiver may read any of it: nothing in there is left out.
     """
     kept: dict[str, set[str]] = {}
     whole: set[str] = set()
@@ -295,7 +299,9 @@ def _keep(path: tuple[str | int, ...], place: int, kept: dict[str, set[str]], wh
 
 
 def _inside_of(workflow: Workflow, whole: set[str]) -> Iterator[str]:
-    """The ids of the steps inside of those named. Not of called workflows: a `call` hands on its outputs only."""
+    """The ids of the steps inside those named. Excludes called workflows: a `call` passes on its outputs
+    only.
+    """
     pending = [
         block
         for part in _parts(workflow)
@@ -316,7 +322,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def _parts(part: Any) -> Iterator[Any]:
-    """The structs a plan is made of. With a stack, since plans can be wide; what is plain is not even put there."""
+    """The structs of a plan. Uses a stack, since plans can be wide; plain values are not even pushed."""
     pending = [part] if type(part) not in _PLAIN else []
     while pending:
         found = pending.pop()

@@ -18,7 +18,7 @@ class MessageTooLarge(EvaluationError):
 
 
 def message_of(body: Publish, lookup: Lookup) -> dict[str, Any]:
-    """As it is stored. Raises `EvaluationError`."""
+    """The message as it is stored. Raises `EvaluationError`."""
     message: dict[str, Any] = {
         "topic": body.topic,
         "key": render(body.key, lookup) if body.key is not None else None,

@@ -1,18 +1,18 @@
 """What a failed or cancelled run does when it is reopened.
 
-When the run's verdict falls, the tree is kept as it is at that moment, before anything is stopped. What the log
-records after that belongs to the kept tree too: an attempt that really ended keeps its outcome, and only what the
-verdict stopped, or what failed and so caused it, runs again. If a step that completed caused it (no transition in a
-strict flow, a handler that says `error`), its outcome is routed again and leads to the same end, unless the workflow
-was changed. Of a stopped attempt of a step that may not be repeated blindly it is not known whether it
-took effect, so its `on_doubt` decides, as after a crash.
+At the moment of the run's verdict the tree is saved as it is, before anything is stopped. What the log
+records after that belongs to the saved tree, too: an attempt that really ended keeps its outcome, and only
+what the verdict stopped, or what failed and so caused it, runs again. If a completed step caused it (no
+transition in a strict flow, a handler that says `error`), its outcome is routed again and leads to the same
+end, unless the workflow was changed. For a stopped attempt of a step that may not be repeated blindly it is
+unknown whether it took effect, so its `on_doubt` decides, as after a crash.
 
-`_error` and `finally` of the run belong to an opening: the next one has its own. If only `finally` was left to do,
-because the run's own list had completed, it is continued instead.
+`_error` and `finally` of the run belong to an opening: the next one has its own. If only `finally` was left
+to do, because the run's main list had completed, it is continued instead.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -27,80 +27,67 @@ from podium.machine import (
     routing,
     unfinished,
 )
-from podium.machine.agenda import Agenda
+from podium.machine.agenda import Agenda, AtVerdict
+from podium.machine.checkpoint import live_visits
 from podium.machine.flow import Way
 from podium.machine.program import Kind, Node
 from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit
 
 Attempt = tuple[str, int]
-# Places in the plain data of a visit and of a scope.
-_PATH, _FLAGS, _SCOPES, _LIVE = 1, 5, -1, -1
 
 
 # --- keeping --------------------------------------------------------------------------------------
 
 
 def keep(m: Agenda) -> None:
-    """The run is about to be stopped: keep the tree, before anything in it is."""
-    tree = checkpoint.visit_data(m.root) if m.root is not None else None
-    # The agenda follows from the phases, and nothing is left of lines and limits.
-    m.at_verdict = {"tree": tree, "agenda": [], "aside": [], "line": [], "begun": [], "ended": []}
+    """Save the tree before anything in it is stopped."""
+    if m.root is not None:
+        # The agenda follows from the phases, and queues and limits start empty.
+        m.at_verdict = AtVerdict(checkpoint.pack(m.root))
 
 
 def keep_cleanup(m: Agenda, visit: Visit) -> None:
-    """The run's own list had completed and its `finally` is stopped, or has failed: only that is left to do."""
+    """The run's main list had completed and its `finally` is stopped, or has failed: only `finally` is left
+    to do.
+
+    A tree that was saved earlier is kept: by now parts of it are being stopped and would be resumed as
+    stopped.
+    """
     call = visit.call
-    if visit is m.root and call is not None and call.main_completed:
+    if m.at_verdict is None and visit is m.root and call is not None and call.main_completed:
         keep(m)
 
 
 def keep_before_force(m: Agenda, root: Visit) -> None:
-    """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too.
-
-    A tree that is kept stays: by now some of it is being stopped, and it would be taken up as stopped."""
+    """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too."""
     if m.at_verdict is None:
         keep_cleanup(m, root)
         return
-    for visit in _visits(root):
+    kept = checkpoint.unpack_root(m, m.at_verdict.tree)
+    for visit in live_visits(root):
         if visit.call is not None and visit is not root and calls.is_decided(visit.call):
-            saved = _find(m.at_verdict["tree"], visit.path)
-            if saved is not None:
-                saved[:] = checkpoint.visit_data(visit)
-                saved[_FLAGS] = [visit.started, visit.handed, False, ""]
-
-
-def _visits(visit: Visit) -> Iterator[Visit]:
-    yield visit
-    for scope in visit.scopes.values():
-        for inner in scope.live.values():
-            yield from _visits(inner)
-
-
-def _find(saved: list[Any], path: str) -> list[Any] | None:
-    pending = [saved]
-    while pending:
-        visit = pending.pop()
-        if visit[_PATH] == path:
-            return visit
-        pending += [inner for scope in visit[_SCOPES] for inner in scope[_LIVE]]
-    return None
+            old = next((one for one in live_visits(kept) if one.path == visit.path), None)
+            if old is not None:
+                again = checkpoint.replace(m, old, visit)
+                again.stopping, again.stop_code = False, ""
+    m.at_verdict.tree = checkpoint.pack(kept)
 
 
 def started_late(m: Agenda, visit: Visit) -> None:
     """StepStarted of an attempt that is being stopped."""
     if m.at_verdict is not None:
-        m.at_verdict["begun"].append([visit.path, visit.attempt])
+        m.at_verdict.started.append((visit.path, visit.attempt))
 
 
 def ended_late(m: Agenda, visit: Visit, outcome: Outcome | None) -> None:
     """The end of an attempt that was being stopped; None: it was stopped."""
     unfinished.keep_end(visit, outcome)
     if m.at_verdict is not None:
-        m.at_verdict["ended"].append([visit.path, visit.attempt, checkpoint.outcome_data(outcome)])
+        m.at_verdict.ended.append((visit.path, visit.attempt, outcome))
 
 
 def keep_for_reopening(m: Agenda, *, completed: bool) -> None:
-    """The run has ended: what a RunReopened takes up. After a success, nothing."""
+    """The run has ended: save what a RunReopened resumes; after a success, nothing."""
     if completed:
         m.at_verdict = None
         m.ends_before_start = False
@@ -111,14 +98,15 @@ def keep_for_reopening(m: Agenda, *, completed: bool) -> None:
         return
     if m.at_verdict is None:
         keep(m)  # a run that was ended from outside
-    m.at_verdict["spent"] = checkpoint.spent_data(root.call.spent)
+    if m.at_verdict is not None:
+        m.at_verdict.spent = root.call.spent
 
 
 # --- what would be taken up -----------------------------------------------------------------------
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """A step that has left its list with an outcome that ended the run."""
+    """A step whose outcome ended the run."""
 
     path: str
     # It runs again when the run is reopened. One that has not failed is only routed again.
@@ -127,18 +115,16 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def causes(m: Agenda) -> list[Cause]:
-    """Of a run that has ended: the steps whose outcomes ended it. Empty if it was stopped from outside."""
-    if m.at_verdict is None or m.at_verdict["tree"] is None:
+    """The steps whose outcomes ended the run. Empty if it was stopped from outside."""
+    if m.at_verdict is None:
         return []
-    kept = Agenda(m.plan, m.program, m.rules)
-    checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
-    live = _visits(kept.root) if kept.root is not None else ()
-    scopes = (scope for visit in live for scope in visit.scopes.values())
-    return [cause for scope in scopes for cause in _causes_in(kept, scope)]
+    root = checkpoint.unpack_root(m, m.at_verdict.tree)
+    scopes = (scope for visit in live_visits(root) for scope in visit.scopes.values())
+    return [cause for scope in scopes for cause in _causes_in(m, scope)]
 
 
 def _causes_in(m: Agenda, scope: Scope) -> list[Cause]:
-    """Of a composite that failed, the causes inside."""
+    """For a composite that failed, the causes inside it."""
     found: list[Cause] = []
     for node in _ending_nodes(scope):
         left = scope.left.get(node.index) if scope.left is not None else None
@@ -165,35 +151,41 @@ def _cause(scope: Scope, node: Node) -> Cause:
 
 
 class _Late:
-    """What the log has of attempts since the verdict fell."""
+    """What the log says about attempts since the verdict."""
 
-    def __init__(self, saved: dict[str, Any]) -> None:
+    def __init__(
+        self, started: Iterable[Attempt] = (), ended: Iterable[tuple[str, int, Outcome | None]] = ()
+    ) -> None:
         self._ended: dict[Attempt, Outcome | None] = {
-            (path, attempt): checkpoint.read_outcome(outcome) for path, attempt, outcome in saved["ended"]
+            (path, attempt): outcome for path, attempt, outcome in ended
         }
-        self._begun = {(path, attempt) for path, attempt in saved["begun"]}
+        self._started = set(started)
 
     def outcome_of(self, visit: Visit) -> Outcome | None:
         """How the attempt really ended; None: it was stopped, or never started."""
         return self._ended.get((visit.path, visit.attempt))
 
     def has_started(self, visit: Visit) -> bool:
-        return visit.started or (visit.path, visit.attempt) in self._begun
+        return visit.started or (visit.path, visit.attempt) in self._started
 
 
 class _Kept(_Late):
-    """What was stopped because something around it failed knows its own end. If it failed as well, it runs again."""
+    """Like `_Late`, for what was stopped because something around it failed: each visit holds its own
+    outcome. One that failed as well runs again.
+    """
 
     def outcome_of(self, visit: Visit) -> Outcome | None:
         outcome = visit.outcome
         return outcome if outcome is not None and not routing.has_failed(outcome, visit.node) else None
 
 
-KEPT: Final = _Kept({"ended": [], "begun": []})
+KEPT: Final = _Kept()
 
 
 def reopen(m: Agenda) -> None:
-    """Take the kept tree up: what the verdict stopped, and what caused it, runs again; limits start again."""
+    """Resume from the saved tree: what the verdict stopped, and what caused it, runs again; limits start
+    again.
+    """
     saved = m.at_verdict
     m.terminal = False
     m.opening += 1
@@ -205,27 +197,24 @@ def reopen(m: Agenda) -> None:
     m.hold.since = None
     m.spending.start_over()
     if saved is None:
-        return  # it had ended before its start: it still has to start
+        return  # it had ended before its start and still has to start
     _take_up(m, saved)
     m.report_context()
-    # What came after the verdict starts again, its budget too.
-    m.spending.keep({visit.path for visit in _visits(m.root)} if m.root is not None else set())
+    # What came after the verdict starts again, including its budget.
+    m.spending.keep({visit.path for visit in live_visits(m.root)} if m.root is not None else set())
 
 
-def _take_up(m: Agenda, saved: dict[str, Any]) -> None:
-    checkpoint.restore_tree(m, saved, keep_waits=False)
-    late = _Late(saved)
-    root = m.root
-    if root is None:
-        return
-    # Its timers are numbered by the opening: the log has those of the last one.
+def _take_up(m: Agenda, saved: AtVerdict) -> None:
+    root = m.root = checkpoint.unpack_root(m, saved.tree)
+    late = _Late(saved.started, saved.ended)
+    # Timers of the run are numbered by the opening: the log already has those of the last one.
     root.attempt = m.opening
     root.limit = root.limit_due = None
     call = root.workflow
-    call.spent = checkpoint.read_spent(saved["spent"])
+    call.spent = saved.spent
     call.no_more = False
     if call.main_completed:
-        go_on_with_cleanup(m, root, late)
+        resume_cleanup(m, root, late)
         return
     limit = call.program.workflow.timeout
     if limit is not None:
@@ -233,11 +222,11 @@ def _take_up(m: Agenda, saved: dict[str, Any]) -> None:
     for scope in list(root.scopes.values()):
         scope.verdict = None
         scope.stopping = False
-        go_on(m, scope, late)
+        resume_list(m, scope, late)
 
 
-def go_on_with_cleanup(m: Agenda, root: Visit, late: _Late) -> None:
-    """Of `finally`, what has completed stays so; what failed or was stopped runs again."""
+def resume_cleanup(m: Agenda, root: Visit, late: _Late) -> None:
+    """Resume `finally`: what has completed is kept; what failed or was stopped runs again."""
     call = root.workflow
     call.verdict = Verdict("completed")
     cleanup = root.scopes.get(calls.CLEANUP)
@@ -246,7 +235,7 @@ def go_on_with_cleanup(m: Agenda, root: Visit, late: _Late) -> None:
         return
     if cleanup is None:
         root.scopes.clear()
-        calls.begin_cleanup(m, root)
+        calls.start_cleanup(m, root)
         return
     calls.arm_cleanup(m, root)
     ended_by = cleanup.verdict
@@ -256,17 +245,17 @@ def go_on_with_cleanup(m: Agenda, root: Visit, late: _Late) -> None:
     cleanup.verdict = None
     cleanup.stopping = False
     if cleanup.live:
-        go_on(m, cleanup, late)
+        resume_list(m, cleanup, late)
         return
     if (ended_by is None or ended_by.status == "failed") and not _has_failed(cleanup, cleanup.cause):
-        # A handler ended it, or a step that completed has no transition.
+        # A handler ended it, or a completed step has no transition.
         attempts.leave_again(m, cleanup, cleanup.block.nodes[cleanup.cause])
         return
     failed = [node for node in cleanup.block.nodes if _has_failed(cleanup, node.index)]
     cleanup.failed_unhandled = False
     if failed:
         done = {node.index for node in cleanup.block.nodes if node.step_id in cleanup.results}
-        cleanup.kept = done - {node.index for node in failed}
+        cleanup.kept = sorted(done - {node.index for node in failed})
         attempts.take_up(m, cleanup, failed[0])
     else:
         routing.end_scope(m, cleanup, Verdict("completed"))
@@ -277,24 +266,26 @@ def _has_failed(scope: Scope, index: int) -> bool:
     return node.step_id in scope.results and routing.has_failed(attempts.recorded_outcome(scope, node), node)
 
 
-def go_on(m: Agenda, scope: Scope, late: _Late) -> None:
-    """Everything live in a list starts again; if nothing is, then what was left last: it caused the verdict.
+def resume_list(m: Agenda, scope: Scope, late: _Late) -> None:
+    """Everything live in a list starts again; if nothing is, then the step that left last, which caused the
+    verdict.
 
-    It runs again only if its own failure did. A step that completed is done: its outcome is routed again.
+    That step runs again only if its own failure was the cause. If it completed, its outcome is only routed
+    again.
     """
     live = list(scope.live.values())
     if scope.graph is not None:
-        graphs.go_on(m, scope, scope.graph)
+        graphs.resume_list(m, scope, scope.graph)
     elif not live and scope.cause >= 0:
         attempts.take_up(m, scope, scope.block.nodes[scope.cause])
     for visit in live:
-        _go_on_with(m, visit, late)
+        _resume_visit(m, visit, late)
 
 
-def _go_on_with(m: Agenda, visit: Visit, late: _Late) -> None:
+def _resume_visit(m: Agenda, visit: Visit, late: _Late) -> None:
     match visit.phase:
         case Phase.OPEN | Phase.COND | Phase.INTERVAL:
-            _go_on_composite(m, visit, late)
+            _resume_composite(m, visit, late)
         case Phase.HELD if visit.loop is not None or visit.call is not None:
             m.rules.continue_failed(m, visit)
         case Phase.NEW | Phase.PROBE:
@@ -329,7 +320,9 @@ def _run_again(m: Agenda, visit: Visit) -> None:
 
 
 def _doubt(m: Agenda, visit: Visit) -> None:
-    """An attempt has one end, and the log has that of the stopped one: the doubt is recorded as the next."""
+    """An attempt has one end, and the log has that of the stopped one: the doubt is recorded for the next
+    attempt.
+    """
     stopped = visit.attempt
     attempts.next_attempt(visit)
     visit.tries = 1
@@ -339,7 +332,7 @@ def _doubt(m: Agenda, visit: Visit) -> None:
     attempts.interrupted(m, visit)
 
 
-def _go_on_composite(m: Agenda, visit: Visit, late: _Late) -> None:
+def _resume_composite(m: Agenda, visit: Visit, late: _Late) -> None:
     """The attempt that the verdict stopped has its end in the log; what is done inside stays done."""
     outcome = late.outcome_of(visit)
     if late is KEPT and outcome is None:
@@ -357,10 +350,10 @@ def _go_on_composite(m: Agenda, visit: Visit, late: _Late) -> None:
     elif decided is not None or (visit.call is not None and calls.is_closing(visit.call)):
         _close_scopes(m, visit, late)
     else:
-        _go_on_inside(m, visit, late)
+        _resume_inside(m, visit, late)
 
 
-def _go_on_inside(m: Agenda, visit: Visit, late: _Late) -> None:
+def _resume_inside(m: Agenda, visit: Visit, late: _Late) -> None:
     node, loop = visit.node, visit.loop
     if visit.call is not None and visit.call.stage is Stage.FINALLY:
         calls.arm_cleanup(m, visit)
@@ -374,7 +367,7 @@ def _go_on_inside(m: Agenda, visit: Visit, late: _Late) -> None:
         if scope.stopping or scope.verdict is not None:
             _close(m, scope, late)
         else:
-            go_on(m, scope, late)
+            resume_list(m, scope, late)
     if loop is None or loop.pending:
         return
     if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
@@ -386,7 +379,7 @@ def _go_on_inside(m: Agenda, visit: Visit, late: _Late) -> None:
 
 
 def _close_scopes(m: Agenda, visit: Visit, late: _Late) -> None:
-    """What was decided inside before the verdict of the run stays decided: nothing more starts there."""
+    """What was decided inside before the run's verdict stays decided: nothing more starts there."""
     for scope in list(visit.scopes.values()):
         _close(m, scope, late)
 
@@ -398,7 +391,7 @@ def _close(m: Agenda, scope: Scope, late: _Late) -> None:
 
 
 def _set_aside(m: Agenda, scope: Scope, late: _Late) -> None:
-    """Nothing is live in it any more, as after it was stopped."""
+    """Leave no visit live in the list, as after it was stopped."""
     for visit in scope.live.values():
         if visit.phase in (Phase.RUN, Phase.OPEN):
             visit.started = late.has_started(visit)
@@ -410,7 +403,7 @@ def _set_aside(m: Agenda, scope: Scope, late: _Late) -> None:
 
 
 def _keep_scopes(m: Agenda, visit: Visit, late: _Late) -> None:
-    """What is in a visit that has ended, in case that it is continued later."""
+    """Keep the lists of a visit that has ended, in case it is continued later."""
     for scope in visit.scopes.values():
         _set_aside(m, scope, late)
         unfinished.keep_inside(visit, scope)

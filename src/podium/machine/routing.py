@@ -9,10 +9,10 @@ from podium.machine.tree import Outcome, Scope, Verdict
 from podium.machine.values import workflow_of
 from podium.plan.plan import Break, Continue, End, Error, ErrorStep, Goto, Target
 
-# Exit codes of a run that its own list ends.
+# Exit codes of a run that its main list ends.
 FAILED = 1
 NO_TRANSITION = 4
-# The last resort against loops that never end.
+# A last safeguard against infinite loops.
 MAX_VISITS = 10_000_000
 
 
@@ -22,9 +22,9 @@ def route(m: Agenda, scope: Scope, node: Node, outcome: Outcome) -> None:
     if way is NEXT:
         if outcome.event in ("failure", "timeout") and not passed:
             scope.failed_unhandled = True
-        go_on(m, scope, node.index + 1)
+        resume_list(m, scope, node.index + 1)
     elif way is Way.FAILED:
-        end_scope(m, scope, Verdict("failed", FAILED, "step_failed", _told(node, outcome), _code(outcome)))
+        end_scope(m, scope, Verdict("failed", FAILED, "step_failed", _failure(node, outcome), _code(outcome)))
     elif way is Way.NO_TRANSITION:
         reason = f"step '{node.step_id}' ended with {outcome.event}, which its 'on' does not name"
         end_scope(m, scope, Verdict("failed", NO_TRANSITION, "no_transition", reason))
@@ -33,7 +33,7 @@ def route(m: Agenda, scope: Scope, node: Node, outcome: Outcome) -> None:
 
 
 def follow(m: Agenda, scope: Scope, target: Target, outcome: Outcome | None) -> None:
-    """Carry out what a handler says. None: a failure that is allowed, and so none."""
+    """Follow a handler's target. `outcome` None: a failure that is allowed and so does not count."""
     match target:
         case Goto():
             go_to(m, scope, target.step)
@@ -51,13 +51,13 @@ def follow(m: Agenda, scope: Scope, target: Target, outcome: Outcome | None) -> 
             m.rules.end_workflow(m, scope, Verdict("failed", FAILED, "error", message))
 
 
-def go_on(m: Agenda, scope: Scope, index: int) -> None:
+def resume_list(m: Agenda, scope: Scope, index: int) -> None:
     """The next step of the list, or its end."""
     nodes = scope.block.nodes
     while index == scope.block.entry or (scope.kept and index in scope.kept):
         index += 1
     if index < len(nodes) and scope.kept is not None and scope.left is not None and index in scope.left:
-        # Of a `finally` that is continued: a composite that failed.
+        # In a `finally` that is continued: a composite that failed.
         m.rules.take_up(m, scope, nodes[index])
     elif index < len(nodes):
         visit_node(m, scope, nodes[index])
@@ -66,7 +66,7 @@ def go_on(m: Agenda, scope: Scope, index: int) -> None:
 
 
 def visit_node(m: Agenda, scope: Scope, node: Node) -> None:
-    """Enter a step, unless that would go round for ever."""
+    """Enter a step, unless that would loop forever."""
     visited = scope.visits.get(node.index, 0)
     if visited:
         scope.gotos += 1
@@ -76,14 +76,14 @@ def visit_node(m: Agenda, scope: Scope, node: Node) -> None:
         or (most is not None and visited >= most)
         or m.visits >= MAX_VISITS
     ):
-        told = f"step '{node.step_id}' was visited {visited} times and would be visited again"
-        m.rules.end_workflow(m, scope, Verdict("failed", FAILED, "cycle_guard", told))
+        failure = f"step '{node.step_id}' was visited {visited} times and would be visited again"
+        m.rules.end_workflow(m, scope, Verdict("failed", FAILED, "cycle_guard", failure))
         return
     m.rules.enter(m, scope, node)
 
 
 def go_to(m: Agenda, scope: Scope, step: str) -> None:
-    """A step of this list, or of one around it: each loop on the way ends, and then it continues there."""
+    """Continue at a step of this list or of one around it; each loop on the way ends."""
     if step in scope.block.index:
         visit_node(m, scope, scope.block.nodes[scope.block.index[step]])
     else:
@@ -91,12 +91,12 @@ def go_to(m: Agenda, scope: Scope, step: str) -> None:
 
 
 def end_scope(m: Agenda, scope: Scope, verdict: Verdict) -> None:
-    """The list has its verdict; nothing in a flow is live any more."""
+    """End the list with its verdict; nothing in a flow is live any more."""
     scope.verdict = verdict
     m.rules.close_if_empty(m, scope)
 
 
-def _told(node: Node, outcome: Outcome) -> str:
+def _failure(node: Node, outcome: Outcome) -> str:
     message = (outcome.error or {}).get("message") or outcome.reason or f"exit code {outcome.exit_code}"
     timed_out = " timed out" if outcome.event == "timeout" else " failed"
     return f"step '{node.step_id}'{timed_out}: {message}"
@@ -107,5 +107,5 @@ def _code(outcome: Outcome) -> str:
 
 
 def has_failed(outcome: Outcome, node: Node) -> bool:
-    """Whether a visit has failed, and that was not allowed."""
+    """Whether a visit has failed and the failure was not allowed."""
     return outcome.event in ("failure", "timeout") and not node.step.allow_failure

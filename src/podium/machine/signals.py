@@ -1,4 +1,4 @@
-"""What people ask of a run that is under way: one function per signal, by the phase it finds.
+"""What people ask of an open run: one function per signal, with a case for each phase.
 
 A signal that finds nothing to act on is recorded as ignored, with the reason; it never fails.
 """
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from podium.log.events import EventType
 from podium.machine import attempts, calls, changes, graphs, holds, routing
-from podium.machine.accounts import BudgetAccount
+from podium.machine.accounts import RUN_PATH, BudgetAccount
 from podium.machine.agenda import Agenda
 from podium.machine.locating import (
     IGNORED,
@@ -23,7 +23,7 @@ from podium.machine.locating import (
     unknown_step,
 )
 from podium.machine.owed import form_of
-from podium.machine.tree import RUN_PATH, Outcome, Phase, Visit
+from podium.machine.tree import Outcome, Phase, Visit
 from podium.machine.values import workflow_of
 from podium.plan.changes import StepChange
 from podium.plan.declared import form_problem
@@ -35,17 +35,17 @@ def accepted(m: Agenda, payload: dict[str, Any]) -> None:
     if act is None:
         return
     body = payload.get("payload")
-    told = body if isinstance(body, dict) else {}
+    request = body if isinstance(body, dict) else {}
     if isinstance(payload.get("by"), str):
-        # What is known about the sender, whatever the sender says.
-        told = {**told, "by": payload["by"], "byMethod": payload.get("byMethod")}
+        # The authenticated sender replaces what the signal itself claims.
+        request = {**request, "by": payload["by"], "byMethod": payload.get("byMethod")}
     signal_id = str(payload.get("signalId") or "")
     facts = {"signalId": signal_id}
-    if told.get("reason"):
-        facts["reason"] = told["reason"]
+    if request.get("reason"):
+        facts["reason"] = request["reason"]
     if calls.is_over(m):
         return
-    ignored = act(m, told, facts)
+    ignored = act(m, request, facts)
     if ignored:
         code = ignored.code if isinstance(ignored, Refusal) else IGNORED
         refusal = {"signalId": signal_id, "reason": str(ignored), "code": code}
@@ -53,7 +53,7 @@ def accepted(m: Agenda, payload: dict[str, Any]) -> None:
 
 
 def objection(m: Agenda, signal_type: str, body: dict[str, Any]) -> Refusal | None:
-    """Why a signal should not be sent although folding it would be harmless: it would never have an effect."""
+    """Why a signal should be refused although folding it would be harmless: it would never have an effect."""
     if signal_type != "SKIP_STEP":
         return None
     path = str(body.get("stepId") or "")
@@ -66,8 +66,8 @@ def _pause(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
         return "the run is not under way"
     if "pause" in m.hold.reasons:
         return "the run is paused already"
-    told = {**facts, "reason": "pause", **({"note": facts["reason"]} if "reason" in facts else {})}
-    holds.hold(m, "pause", told)
+    recorded = {**facts, "reason": "pause", **({"note": facts["reason"]} if "reason" in facts else {})}
+    holds.hold(m, "pause", recorded)
     return ""
 
 
@@ -111,7 +111,7 @@ def _retry_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
     return ""
 
 
-# What can be tried again while its outcome is not routed yet, without force and with it.
+# Outcomes, not routed yet, that can be retried without force and with it.
 _RETRIED: Final = {False: ("failure", "timeout"), True: ("failure", "timeout", "success")}
 
 
@@ -160,7 +160,7 @@ def _skip_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
 
 
 def _skip_later(m: Agenda, path: str) -> str:
-    """Noted in its list, for when the flow gets there."""
+    """Noted in its list, for when the flow reaches the step."""
     found = locate(m, path)
     if found.where == "unknown":
         return unknown_step(m, path)
@@ -169,7 +169,7 @@ def _skip_later(m: Agenda, path: str) -> str:
         return Refusal(f"what step {path!r} is in has not started yet; send the signal when it has")
     if scope is None or (scope.graph is not None and found.where == "over"):
         return _is_over(path)
-    scope.skips = (scope.skips or set()) | {found.place}
+    scope.skips = [*scope.skips, found.place]
     return ""
 
 
@@ -184,9 +184,10 @@ def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
         return Refusal(problem, INVALID)
     m.forget(visit.wait)
     fields = {"form": form, **_sender(body)}
-    outcome = Outcome("success", 0, fields=fields)
+    outcome = Outcome("success", 0, facts=fields)
     if visit.phase is Phase.DOUBT:
-        # It did happen: that is recorded as the next attempt, since the log has the end of the doubtful one.
+        # The step did take effect: that is recorded as the next attempt, since the log has the end of the
+        # doubtful one.
         attempts.next_attempt(visit)
     attempts.record_end(m, visit, outcome, **{**fields, **facts})
     attempts.settle(m, visit, outcome)
@@ -194,9 +195,10 @@ def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
 
 
 def _is_about_the_run(m: Agenda, body: dict[str, Any]) -> bool:
-    """Whether its start is approved or rejected: that is decided outside, before there is anything to do here.
+    """Whether it approves or rejects the start of the run: that is decided elsewhere, before the machine is
+    involved.
 
-    Such an answer names the plan. Without one nothing of a run that has not started waits for a person.
+    Such an answer names the plan. Without one, nothing in a run that has not started waits for a person.
     """
     return m.root is None and body.get("stepId") is None and body.get("planSha256") is not None
 
@@ -208,7 +210,7 @@ def form_asked_by(m: Agenda, body: dict[str, Any]) -> Mapping[str, FormField]:
 
 
 def _sender(body: dict[str, Any]) -> dict[str, Any]:
-    """Who answered: the user that is known, how, and the name the sender gave."""
+    """Who answered: the authenticated user, the method, and the name that the sender gave."""
     sender = {"by": body.get("by")}
     return sender | {name: body[name] for name in ("byMethod", "claimedBy") if body.get(name) is not None}
 
@@ -221,8 +223,8 @@ def _reject(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
         return "no approval is pending there"
     m.forget(visit.wait)
     reason = str(body.get("reason") or "rejected")
-    told = {"category": "USER", "code": "REJECTED", "message": reason, "retryable": False}
-    outcome = Outcome("failure", routing.FAILED, error=told, fields=_sender(body))
+    failure = {"category": "USER", "code": "REJECTED", "message": reason, "retryable": False}
+    outcome = Outcome("failure", routing.FAILED, error=failure, facts=_sender(body))
     if visit.phase is Phase.ASK:
         attempts.record_end(m, visit, outcome, **{**_sender(body), **facts})
         target = body.get("to")
@@ -233,7 +235,7 @@ def _reject(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
 
 
 def _update_params(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
-    """For what is evaluated later; it releases no hold."""
+    """Applies to what is evaluated later; it releases no hold."""
     params = body.get("params")
     if not isinstance(params, dict) or m.root is None or not m.root.scopes:
         return "there is nothing to change"
@@ -281,7 +283,7 @@ def _update_target(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> st
 def _change(
     m: Agenda, body: dict[str, Any], change: StepChange, problem_of: Callable[[Step], str | None]
 ) -> str:
-    """For the attempts that are launched from now on; it releases no hold."""
+    """Applies to attempts that are launched from now on; it releases no hold."""
     path = str(body.get("stepId") or "")
     step = step_at(m, path)
     if step is None:
@@ -295,7 +297,9 @@ def _change(
 
 
 def _has_no_next_attempt(m: Agenda, path: str) -> bool:
-    """A step that failed in an open graph, or while the run is paused, can be retried, and so can its dependants."""
+    """A step that failed in an open graph, or while the run is paused, can be retried, and so can its
+    dependants.
+    """
     found = locate(m, path)
     if may_come_back(m):
         return False
@@ -321,7 +325,7 @@ def _changed(old: Budget, budget: dict[str, Any]) -> Budget:
 
 
 def _number(budget: dict[str, Any], name: str, old: Any) -> Any:
-    """What is no number changes nothing; null takes a limit away."""
+    """Anything but a number changes nothing; null removes a limit."""
     value = budget.get(name, old)
     return value if value is None or (isinstance(value, int | float) and value is not True) else old
 
@@ -340,7 +344,7 @@ def _asked(m: Agenda, body: dict[str, Any]) -> Visit | None:
 
 
 def _take_from_agenda(m: Agenda, visit: Visit) -> None:
-    """What was to come of the visit is not to come any more."""
+    """Remove what was scheduled for the visit."""
     kept = [entry for entry in m.agenda if entry[1] is not visit]
     m.agenda.clear()
     m.agenda.extend(kept)

@@ -1,4 +1,4 @@
-"""What the log says of an attempt that was stopped from outside."""
+"""What the log says about an attempt that was stopped from outside."""
 
 from typing import Any, Final
 
@@ -6,25 +6,25 @@ from podium.log.events import EventType
 from podium.machine.agenda import Agenda
 from podium.machine.tree import Visit
 
-# Neither is in the log: why a task is stopped is one of the categories below.
+# Internal codes that are not in the log; it has one of the categories below.
 FORCED: Final = "FORCED"
 WITHOUT_CLEANUP: Final = "WITHOUT_CLEANUP"
 _CATEGORIES: Final = {"CANCELLED": "USER", "INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM"}
 
 
 def record_stopped(m: Agenda, visit: Visit, code: str) -> None:
-    """The end of what only the machine carries out, when it is stopped."""
-    told = {
+    """The end of a step that the machine itself executes, when it is stopped."""
+    failure = {
         "category": _CATEGORIES[stop_code(code)],
         "code": stop_code(code),
         "message": "stopped",
         "retryable": False,
     }
-    m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+    m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": failure})
 
 
 def stop_code(code: str) -> str:
-    """The code that is in the log: why it was stopped, for those who only see the step."""
+    """The code in the log: why it was stopped, for readers that see only the step."""
     return code if code in _CATEGORIES else "CANCELLED"
 
 

@@ -1,6 +1,7 @@
-"""Stopping: joins that are decided, timeouts, `end`, `error`, break, cancel. One way for all of them.
+"""Stopping: decided joins, timeouts, `end`, `error`, break, cancel. All of them use the same mechanism.
 
-Running tasks get CancelTask and are waited for; everything else is dropped at once. It costs the number of live visits.
+Running tasks get a CancelTask and are awaited; everything else is dropped immediately. The cost is
+proportional to the number of live visits.
 """
 
 from podium.log.events import EventType
@@ -22,7 +23,7 @@ def stop_scopes(m: Agenda, visit: Visit, code: str) -> None:
 
 
 def close_if_empty(m: Agenda, scope: Scope) -> None:
-    """Tell the owner once that nothing inside is live."""
+    """Notify the owner, once, that nothing inside is live."""
     owner = scope.owner
     if scope.live or owner.scopes.get(scope.index) is not scope:
         return
@@ -57,7 +58,7 @@ def stop_visit(m: Agenda, visit: Visit, code: str) -> None:
                 Phase.AWAITING_BUDGET,
                 Phase.RUN,
             ):
-                # Its next try was announced: the log has to say that it never came.
+                # Its next attempt was announced: the log has to say that it never started.
                 payload = {"reasonCode": _reason(code), "reason": "what it belongs to has ended"}
                 m.record(EventType.STEP_SKIPPED, visit.path, visit.attempt, payload)
             attempts.drop(m, visit)
@@ -71,7 +72,7 @@ def _stop_composite(m: Agenda, visit: Visit, code: str) -> None:
         visit.wait = visit.due = None
     visit.phase = Phase.OPEN
     if visit.call is not None:
-        # Its own `finally` runs before the parent hears of it.
+        # Its own `finally` runs before the parent is notified.
         verdict = Verdict("cancelled", calls.CANCELLED, "stopped")
         force = code in (stop_codes.FORCED, stop_codes.WITHOUT_CLEANUP)
         calls.decide(m, visit, verdict, force=force, kill=code == stop_codes.FORCED)

@@ -1,4 +1,4 @@
-"""Which tasks of a run are under way, and which wait until fewer are."""
+"""Which tasks of a run are running, and which wait for a free slot."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -33,15 +33,15 @@ class TaskQueue:
         self._waiting.append(task)
 
     def put_back(self, task: RunTask) -> None:
-        """It is the next one again."""
+        """Put a task back to the front of the queue."""
         self._waiting.appendleft(task)
 
     def take_next(self) -> RunTask | None:
-        """The next task that waits, if there is room for it."""
+        """The next waiting task, if a slot is free."""
         return self._waiting.popleft() if self._waiting and self.has_room() else None
 
     def drop(self, key: TaskKey) -> None:
-        """It does not wait any more."""
+        """Remove a task from the queue."""
         for task in self._waiting:
             if (task.path, task.attempt) == key:
                 self._waiting.remove(task)

@@ -1,16 +1,20 @@
 """The state of a run: a tree of visits and scopes. Nothing is decided here.
 
-A *visit* is one step being carried out once; a *scope* is one running body: the workflow's list, an iteration, a pass,
-a branch. The tree is the only truth. `waits` (see `machine.py`) is an index that can be rebuilt from it at any moment.
+A *visit* is one execution of a step; a *scope* is one running body: the workflow's list, an iteration, a
+pass, a branch. The tree is the only source of truth. `waits` (see `machine.py`) is an index that can be
+rebuilt from it at any moment.
 """
 
 from enum import IntEnum, auto
 from typing import Any, Final
 
+import msgspec
+
 from podium.log.times import Timestamp
-from podium.machine.commands import Question
+from podium.machine.accounts import RUN_PATH, BudgetAccount
+from podium.machine.commands import Answers, Question
 from podium.machine.flow import Event
-from podium.machine.program import NO_STEPS, BlockProgram, Node, WorkflowProgram
+from podium.machine.program import NO_STEPS, BlockProgram, Node, WorkflowProgram, run_node
 from podium.plan.changes import StepChange
 
 
@@ -19,7 +23,7 @@ class Phase(IntEnum):
 
     NEW = auto()  # the agenda; before `when`
     READY = auto()  # the agenda; before the body
-    AWAITING_BUDGET = auto()  # its turn in the line for money; before the body
+    AWAITING_BUDGET = auto()  # its turn in the budget queue; before the body
     PROBE = auto()  # an answer for `when`
     COND = auto()  # an answer for the condition of a loop
     RUN = auto()  # the outcome of a task
@@ -27,13 +31,14 @@ class Phase(IntEnum):
     INTERVAL = auto()  # the pause between two passes
     ASK = auto()  # a person: approval
     HELD = auto()  # a person: the operator window after the last try
-    DOUBT = auto()  # a person: did it happen?
+    DOUBT = auto()  # a person: did it take effect?
     OPEN = auto()  # its child scopes
     SETTLED = auto()  # it has its outcome; routing is on the agenda
     DONE = auto()  # it has left the tree
 
 
-# For what is asked of every event: up to Python 3.11, an attribute of an enum takes as long as a call.
+# Constants for checks that run for every event: up to Python 3.11, an attribute of an enum takes as long as a
+# call.
 NEW: Final = Phase.NEW
 READY: Final = Phase.READY
 RUN: Final = Phase.RUN
@@ -43,106 +48,105 @@ SETTLED: Final = Phase.SETTLED
 DONE: Final = Phase.DONE
 
 
-class Result:
-    """What came of the newest visit of a step: as much of it as somebody may read."""
+class Result(msgspec.Struct, omit_defaults=True):
+    """The result of the newest visit of a step, with the fields that references read."""
 
-    __slots__ = ("attempts", "exit_code", "fields", "status", "timed_out", "visits")
-
-    def __init__(
-        self, status: str, exit_code: int | None, attempts: int, visits: int, *, timed_out: bool = False
-    ) -> None:
-        self.status = status
-        self.exit_code = exit_code
-        self.attempts = attempts
-        self.visits = visits
-        self.timed_out = timed_out
-        self.fields: dict[str, Any] | None = None
+    status: str
+    exit_code: int | None
+    attempts: int
+    visits: int
+    timed_out: bool = False
+    # By the names that references use.
+    facts: dict[str, Any] | None = None
+    inner: "InnerResults | None" = None
 
 
-class Outcome:
+class Iteration(msgspec.Struct, omit_defaults=True):
+    """A finished item or pass of a loop."""
+
+    index: int
+    item: Any
+    status: str
+    steps: dict[str, Result]
+
+
+class InnerResults(msgspec.Struct, omit_defaults=True):
+    """Results of the steps inside a composite. Unset: a composite of this kind has none, or no reference reads them."""
+
+    steps: dict[str, Result] | msgspec.UnsetType = msgspec.UNSET
+    branches: dict[str, Result] | msgspec.UnsetType = msgspec.UNSET
+    iterations: dict[int, Iteration] | msgspec.UnsetType = msgspec.UNSET
+    last: dict[str, Result] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Outcome(msgspec.Struct, omit_defaults=True):
     """How a visit ended: the event that is routed, and what goes into its result."""
 
-    __slots__ = ("error", "event", "exit_code", "fields", "reason")
-
-    def __init__(
-        self,
-        event: Event,
-        exit_code: int,
-        *,
-        error: dict[str, Any] | None = None,
-        fields: dict[str, Any] | None = None,
-        reason: str = "",
-    ) -> None:
-        self.event: Event = event
-        self.exit_code = exit_code
-        self.error = error
-        self.fields = fields
-        self.reason = reason
+    event: Event
+    exit_code: int
+    error: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None
+    inner: InnerResults | None = None
+    reason: str = ""
 
 
-class Verdict:
+class Verdict(msgspec.Struct, omit_defaults=True):
     """What a scope or a workflow ends with; certain before everything inside has stopped."""
 
-    __slots__ = ("code", "error", "exit_code", "reason", "status")
-
-    def __init__(
-        self, status: str, exit_code: int = 0, reason: str = "", error: str | None = None, code: str = ""
-    ) -> None:
-        # completed, failed, skipped, cancelled, timeout
-        self.status = status
-        self.exit_code = exit_code
-        self.reason = reason
-        self.error = error
-        # The code of the failure, for the log.
-        self.code = code
+    # completed, failed, skipped, cancelled, timeout
+    status: str
+    exit_code: int = 0
+    reason: str = ""
+    error: str | None = None
+    # The error code of the failure, for the log.
+    code: str = ""
 
 
-class Visit:
-    __slots__ = (
-        "answers", "attempt", "call", "change", "counter", "due", "goto", "handed", "limit", "limit_due", "limit_held",
-        "loop", "node", "outcome", "path", "phase", "questions", "scope", "scopes", "started", "stop_code", "stopping",
-        "tries", "unfinished", "values", "verdict", "wait",
-    )  # fmt: skip
+class _VisitPlace:
+    """A visit's place in the plan and in the tree."""
 
-    def __init__(self, scope: "Scope | None", node: Node, path: str, attempt: int) -> None:
-        """Without a `scope`: the run itself, which is in a list of its own and so has everything that a call has."""
-        self.scope: Scope = scope if scope is not None else Scope(self, NO_STEPS, "", 0)
-        self.node = node
-        self.path = path
-        self.attempt = attempt
-        self.tries = 1
-        self.phase: Phase = NEW
-        # Of a task: StepStarted is in the log.
-        self.started = False
-        # Of a task: the command was handed out, so that stopping it means waiting for its answer.
-        self.handed = False
-        self.stopping = False
-        self.stop_code = ""
-        # None of a settled visit: a reopened run routes it again, and its result is in the scope.
-        self.outcome: Outcome | None = None
-        # Of a composite: certain, though something inside may still be running.
-        self.verdict: Verdict | None = None
-        # The key in `waits` of what it waits for, if that is one thing.
-        self.wait: Any = None
-        self.due: Timestamp | None = None
-        self.limit: str | None = None
-        self.limit_due: Timestamp | None = None
-        # How long the run had been held when the limit was armed.
-        self.limit_held = 0.0
-        # Timers and probes of a visit are numbered: a key is used once.
-        self.counter = 0
-        self.questions: tuple[Question, ...] = ()
-        self.answers: dict[Question, bool] | None = None
-        self.values: dict[tuple[str | int, ...], Any] | None = None
-        # Of a task: what a signal has changed in the step, as of its launch.
-        self.change: StepChange | None = None
-        # The step to go to once everything inside has closed.
-        self.goto: str | None = None
-        self.scopes: dict[int, Scope] = {}
-        self.loop: Loop | None = None
-        self.call: WorkflowState | None = None
-        # What a reopened run continues, if this fails or is stopped.
-        self.unfinished: Unfinished | None = None
+    __slots__ = ("node", "scope")
+
+    node: Node
+    scope: "Scope"
+
+
+class Visit(_VisitPlace, msgspec.Struct, eq=False, omit_defaults=True):
+    path: str
+    attempt: int
+    tries: int = 1
+    phase: Phase = NEW
+    # Tasks only: StepStarted is in the log.
+    started: bool = False
+    # Tasks only: the command was handed out, so stopping it means waiting for its answer.
+    handed: bool = False
+    stopping: bool = False
+    stop_code: str = ""
+    # None for a settled visit that a reopened run routes again: its result is in the scope.
+    outcome: Outcome | None = None
+    # Composites only: certain, though something inside may still be running.
+    verdict: Verdict | None = None
+    # The key in `waits` of what it waits for, if that is a single thing.
+    wait: str | tuple[str | int, ...] | None = None
+    due: Timestamp | None = None
+    limit: str | None = None
+    limit_due: Timestamp | None = None
+    # How long the run had been held when the limit was armed.
+    limit_held: float = 0.0
+    # Numbers the timers and probes of a visit, because a key is used once.
+    counter: int = 0
+    questions: tuple[Question, ...] = ()
+    answers: Answers | None = None
+    values: list[tuple[tuple[str | int, ...], Any]] | None = None
+    # Tasks only: how signals have changed the step, as of its launch.
+    change: StepChange | None = None
+    # The step to go to once everything inside has closed.
+    goto: str | None = None
+    loop: "Loop | None" = None
+    call: "WorkflowState | None" = None
+    # What a reopened run continues, if this visit fails or is stopped.
+    unfinished: "Unfinished | None" = None
+    scopes: "dict[int, Scope]" = {}
 
     @property
     def is_root(self) -> bool:
@@ -151,104 +155,70 @@ class Visit:
 
     @property
     def workflow(self) -> "WorkflowState":
-        """Of the run, and of a call that is open."""
+        """For the run, and for an open call."""
         if self.call is None:
             raise LookupError(f"{self.path!r} is not an open call")
         return self.call
 
     @property
     def progress(self) -> "Loop":
-        """Of a loop, a block or branches that are open."""
+        """For an open loop, block or branches."""
         if self.loop is None:
             raise LookupError(f"{self.path!r} is not an open composite")
         return self.loop
 
 
-class Unfinished:
+class Unfinished(msgspec.Struct, omit_defaults=True):
     """What is kept of a visit that failed or was stopped; see `unfinished.py`."""
 
-    __slots__ = ("account", "context", "items", "outcome", "phase", "scopes")
-
-    def __init__(self) -> None:
-        # The lists inside that failed or were stopped; those that completed are done and not kept.
-        self.scopes: dict[int, Scope] = {}
-        # Those of a for_each: how each ended, and the list itself, packed.
-        self.items: dict[int, tuple[str, str]] = {}
-        # The phase in which it was stopped. None: it ended by itself.
-        self.phase: Phase | None = None
-        # How it ended although it was being stopped.
-        self.outcome: Outcome | None = None
-        # What was spent of its own budget.
-        self.account: Any = None
-        # Of a call: the context at its verdict. `_error` and `finally` may have changed it since.
-        self.context: dict[str, Any] | None = None
+    # The lists inside that failed or were stopped; those that completed are done and not kept.
+    scopes: "dict[int, Scope]" = {}
+    # for_each only: how each list ended, and the list itself, packed.
+    items: dict[int, tuple[str, msgspec.Raw]] = {}
+    # The phase in which it was stopped. None: it ended by itself.
+    phase: Phase | None = None
+    # How it ended although it was being stopped.
+    outcome: Outcome | None = None
+    # What was spent of its own budget.
+    account: BudgetAccount | None = None
+    # Calls only: the context at its verdict. `_error` and `finally` may have changed it since.
+    context: dict[str, Any] | None = None
 
 
-class Loop:
-    """How far a loop has come. A finished iteration is only counted, unless somebody reads it later."""
+class _Items:
+    __slots__ = ("items",)
 
-    __slots__ = (
-        "again", "branches", "cancelled", "completed", "exit_reason", "failed", "first_counted", "index", "items",
-        "iterations", "last", "last_index", "pending", "skipped", "started", "started_at", "stopped", "total",
-    )  # fmt: skip
-
-    def __init__(self, total: int, started_at: Timestamp) -> None:
-        self.total = total
-        self.items: list[Any] = []
-        # The next item or pass.
-        self.index = 0
-        self.started = 0
-        self.completed = 0
-        self.failed = 0
-        self.skipped = 0
-        self.cancelled = 0
-        self.started_at = started_at
-        # No more items: a break, or a join that is decided.
-        self.stopped = False
-        self.exit_reason = ""
-        # A fill or a check is on the agenda.
-        self.pending = False
-        self.iterations: dict[int, dict[str, Any]] = {}
-        self.last: dict[str, Result] | None = None
-        self.last_index = 0
-        self.branches: dict[str, Result] = {}
-        # Of a reopened run: items and branches that failed or were stopped and still have to be continued.
-        self.again: list[int] = []
-        # The pass from which on `max_iterations` counts: a reopened loop that had reached it gets as many again.
-        self.first_counted = 0
+    items: list[Any]
 
 
-class WorkflowState:
-    """A workflow being carried out: the run, or a call."""
+class Loop(_Items, msgspec.Struct, omit_defaults=True):
+    """The progress of a loop. A finished iteration is only counted, unless a reference reads it later."""
 
-    __slots__ = (
-        "aimed_at_error",
-        "context",
-        "inputs",
-        "main_completed",
-        "main_results",
-        "no_more",
-        "program",
-        "spent",
-        "stage",
-        "verdict",
-    )
-
-    def __init__(self, program: WorkflowProgram, inputs: dict[str, Any]) -> None:
-        self.program = program
-        self.inputs = inputs
-        self.context: dict[str, Any] = dict(program.workflow.context)
-        self.stage = Stage.MAIN
-        self.verdict: Verdict | None = None
-        self.aimed_at_error = False
-        # Its own list has completed, whatever became of the workflow after that.
-        self.main_completed = False
-        # Stopped by force: neither `_error` nor `finally` is started.
-        self.no_more = False
-        # Attempts of `_error` and `finally` that the log has already, by scope: a reopened run starts them again.
-        self.spent: dict[int, dict[int, int]] = {}
-        # What the workflow's own list has left, for `_error` and `finally`.
-        self.main_results: dict[str, Result] = {}
+    total: int
+    started_at: Timestamp
+    # The items, unless they follow from the plan and the inputs.
+    own_items: list[Any] | None = None
+    # The next item or pass.
+    index: int = 0
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    # No more items are started: after a break, or once the join is decided.
+    stopped: bool = False
+    exit_reason: str = ""
+    # A fill or a check is on the agenda.
+    pending: bool = False
+    iterations: dict[int, Iteration] = {}
+    last: dict[str, Result] | None = None
+    last_index: int = 0
+    branches: dict[str, Result] = {}
+    # In a reopened run: items and branches that failed or were stopped and still have to be continued.
+    again: list[int] = []
+    # The first pass that counts towards `max_iterations`: a reopened loop that had reached it gets as many
+    # again.
+    first_counted: int = 0
 
 
 class Stage(IntEnum):
@@ -258,72 +228,139 @@ class Stage(IntEnum):
     END = auto()
 
 
-class Scope:
-    __slots__ = (
-        "attempts", "block", "cause", "cause_goto", "failed_unhandled", "gotos", "graph", "index", "item", "kept",
-        "left", "live", "owner", "prefix", "results", "skips", "stopping", "verdict", "visits",
-    )  # fmt: skip
+class _Called:
+    __slots__ = ("program",)
 
-    def __init__(self, owner: Visit, block: BlockProgram, prefix: str, index: int) -> None:
-        self.owner = owner
-        self.block = block
-        self.prefix = prefix
-        # Which iteration, pass or branch of its owner.
-        self.index = index
-        self.item: Any = None
-        # By the index of their step; a step has at most one live visit in a scope.
-        self.live: dict[int, Visit] = {}
-        self.results: dict[str, Result] = {}
-        self.attempts: dict[int, int] = {}
-        self.visits: dict[int, int] = {}
-        self.gotos = 0
-        # The step that was left last: what a reopened run starts with, if nothing else is live.
-        self.cause = -1
-        # Where that step led, if it was a loop that was left by `goto`.
-        self.cause_goto: str | None = None
-        self.verdict: Verdict | None = None
-        self.stopping = False
-        # Steps that an operator wants skipped before they were reached.
-        self.skips: set[int] | None = None
-        # Of a `finally` that is continued: steps that keep their outcome and are passed over.
-        self.kept: set[int] | None = None
-        # Of a pass: a step failed and the next one ran all the same.
-        self.failed_unhandled = False
-        self.graph: GraphState | None = None
-        # Visits that have left and that a reopened run continues: composites that failed, and what was stopped.
-        self.left: dict[int, Visit] | None = None
+    program: WorkflowProgram
 
 
-class GraphState:
-    """How far a graph has come: for each step how many it waits for, and how many of those failed."""
+class WorkflowState(_Called, msgspec.Struct, omit_defaults=True):
+    """A workflow being executed: the run, or a call."""
 
-    __slots__ = ("failed", "failures", "held_back", "messages", "open", "states", "stop_failures", "unmet")
+    inputs: dict[str, Any]
+    context: dict[str, Any]
+    stage: Stage = Stage.MAIN
+    verdict: Verdict | None = None
+    aimed_at_error: bool = False
+    # Its main list has completed, whatever happened to the workflow after that.
+    main_completed: bool = False
+    # Stopped by force: neither `_error` nor `finally` is started.
+    no_more: bool = False
+    # Attempts of `_error` and `finally` that are in the log already, by scope: a reopened run starts them
+    # again.
+    spent: dict[int, dict[int, int]] = {}
+    # The results of the workflow's main list, for `_error` and `finally`.
+    main_results: dict[str, Result] = {}
 
-    def __init__(self, block: BlockProgram) -> None:
-        self.unmet = list(block.needs)
-        self.failed = [0] * len(block.nodes)
-        self.states = bytearray(len(block.nodes))
-        # Steps that have not ended.
-        self.open = len(block.nodes)
-        self.failures = 0
-        # Failures after which nothing new is started.
-        self.stop_failures = 0
-        self.held_back: list[int] = []
-        # Of the steps that failed, by their index.
-        self.messages: dict[int, str] = {}
+
+class _ScopePlace:
+    """A scope's place in the plan and in the tree, and its item."""
+
+    __slots__ = ("block", "item", "owner")
+
+    owner: Visit
+    block: BlockProgram
+    item: Any
+
+
+class Scope(_ScopePlace, msgspec.Struct, eq=False, omit_defaults=True):
+    prefix: str
+    # Which iteration, pass or branch of its owner.
+    index: int
+    # By the index of their step; a step has at most one live visit in a scope.
+    live: dict[int, Visit] = {}
+    results: dict[str, Result] = {}
+    attempts: dict[int, int] = {}
+    visits: dict[int, int] = {}
+    gotos: int = 0
+    # The step that left last: a reopened run starts there, if nothing else is live.
+    cause: int = -1
+    # The `goto` target of that step, if it was a loop that was left by one.
+    cause_goto: str | None = None
+    verdict: Verdict | None = None
+    stopping: bool = False
+    # Steps that an operator wants to skip before they are reached.
+    skips: list[int] = []
+    # In a `finally` that is continued: steps that keep their outcome and are passed over.
+    kept: list[int] | None = None
+    # Passes only: a step failed and the next one ran nevertheless.
+    failed_unhandled: bool = False
+    graph: "GraphState | None" = None
+    # Visits that have left and that a reopened run continues: composites that failed, and those that were
+    # stopped.
+    left: dict[int, Visit] | None = None
+
+
+class GraphState(msgspec.Struct, omit_defaults=True):
+    """The progress of a graph: for each step the number of open dependencies, and how many dependencies
+    failed.
+    """
+
+    unmet: list[int]
+    failed: list[int]
+    states: bytearray
+    # Steps that have not ended.
+    open: int
+    failures: int = 0
+    # Failures after which nothing new is started.
+    stop_failures: int = 0
+    held_back: list[int] = []
+    # Messages of the steps that failed, by their index.
+    messages: dict[int, str] = {}
+
+
+def new_visit(scope: Scope, node: Node, attempt: int) -> Visit:
+    visit = Visit(scope.prefix + node.step_id, attempt)
+    visit.scope = scope
+    visit.node = node
+    return visit
+
+
+def new_root(program: WorkflowProgram) -> Visit:
+    root = Visit(RUN_PATH, 1)
+    place_root(root, program)
+    return root
+
+
+def place_root(root: Visit, program: WorkflowProgram) -> None:
+    """The run itself: it is in a list of its own and so has everything that a call has."""
+    root.scope = new_scope(root, NO_STEPS, "", 0)
+    root.node = run_node(program)
+
+
+def new_scope(owner: Visit, block: BlockProgram, prefix: str, index: int, item: Any = None) -> Scope:
+    scope = Scope(prefix, index)
+    scope.owner = owner
+    scope.block = block
+    scope.item = item
+    return scope
+
+
+def new_loop(started_at: Timestamp, *, total: int = 0) -> Loop:
+    loop = Loop(total, started_at)
+    loop.items = []
+    return loop
+
+
+def new_call(program: WorkflowProgram, inputs: dict[str, Any]) -> WorkflowState:
+    call = WorkflowState(inputs, dict(program.workflow.context))
+    call.program = program
+    return call
+
+
+def new_graph(block: BlockProgram) -> GraphState:
+    steps = len(block.nodes)
+    return GraphState(list(block.needs), [0] * steps, bytearray(steps), steps)
 
 
 def status_of(scope: Scope) -> str:
-    """How a list ended: completed, skipped, failed, or cancelled, which means that it was stopped."""
+    """How a list ended: completed, skipped, failed, or cancelled if it was stopped."""
     verdict = scope.verdict
     if verdict is None:
         return "cancelled"
     return "failed" if verdict.status in ("failed", "timeout") else verdict.status
 
 
-RUN_PATH: Final = ""
-
-
 def prefix_of(visit: Visit) -> str:
-    """What is before the paths below a composite: its further visits and tries mark everything below."""
+    """The prefix of all paths below a composite, which marks its further visits and attempts."""
     return visit.path if visit.attempt == 1 else f"{visit.path}#{visit.attempt}"

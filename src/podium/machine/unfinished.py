@@ -1,9 +1,9 @@
 """What is kept of composites that fail or are stopped, so that a reopened run continues them.
 
-A composite that failed is not repeated as a whole: iterations, branches and steps that completed are done. So a list
-that fails or is stopped stays with its composite, and a composite that fails, or any visit that is stopped, stays
-with the list it was in. What completes takes all of that with it: a loop keeps its failed items only, and only until
-it has succeeded. Items are kept packed, since there may be a hundred thousand of them.
+A composite that failed is not repeated as a whole: iterations, branches and steps that completed are done. So
+a list that fails or is stopped is kept in its composite, and a composite that fails, or any visit that is
+stopped, is kept in its list. Completion discards all of that: a loop keeps its failed items only, and only
+until it has succeeded. Items are kept packed, since there may be a hundred thousand of them.
 """
 
 from collections.abc import Iterator
@@ -28,15 +28,15 @@ def keep_list(visit: Visit, scope: Scope) -> None:
     if visit.verdict is not None and visit.verdict.status == "completed":
         return  # its join has succeeded, so it is not continued
     if status == "failed" and (node.step.allow_failure or node.kind is Kind.WHILE):
-        return  # a failure that is allowed; a pass that failed is followed by the next one
+        return  # the failure is allowed, or the failed pass is followed by the next one
     if node.kind is Kind.FOR_EACH:
-        _of(visit).items[scope.index] = (status, checkpoint.pack_list(scope))
+        _of(visit).items[scope.index] = (status, checkpoint.pack(scope))
     else:
         _of(visit).scopes[scope.index] = scope
 
 
 def lists_of(m: Agenda, visit: Visit) -> Iterator[Scope]:
-    """What is kept of the lists inside a visit."""
+    """The lists that are kept of a visit."""
     kept = visit.unfinished
     if kept is None:
         return
@@ -46,7 +46,7 @@ def lists_of(m: Agenda, visit: Visit) -> Iterator[Scope]:
 
 
 def was_stopped(scope: Scope) -> bool:
-    """Whether a list was stopped at one of its steps. The step before that has not ended it."""
+    """Whether a list was stopped at one of its steps, so that the step before it has not ended the list."""
     left = (scope.left or {}).values()
     return any(visit.unfinished is not None and visit.unfinished.phase is not None for visit in left)
 
@@ -63,7 +63,7 @@ def keep_stage(visit: Visit, scope: Scope) -> None:
 
 
 def keep_inside(visit: Visit, scope: Scope) -> None:
-    """A list of a visit that is set aside without a word in the log."""
+    """Keep a list of a visit that is discarded without an event in the log."""
     if visit.call is not None:
         keep_stage(visit, scope)
         return
@@ -81,7 +81,7 @@ def keep_failed(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     scope, node = visit.scope, visit.node
     if scope.left is not None:
         if scope.graph is None and scope.block.discipline != "cleanup":
-            scope.left = None  # of a flow, only what was left last can end it
+            scope.left = None  # in a flow, only the step that left last can end it
         else:
             scope.left.pop(node.index, None)
     failed = outcome.event in ("failure", "timeout") and not node.step.allow_failure
@@ -93,7 +93,7 @@ def keep_failed(m: Agenda, visit: Visit, outcome: Outcome) -> None:
 
 
 def keep_end(visit: Visit, outcome: Outcome | None) -> None:
-    """How an attempt ended that was being stopped; None: by being stopped."""
+    """How an attempt that was being stopped ended; None: by being stopped."""
     _of(visit).outcome = outcome
 
 
@@ -102,7 +102,7 @@ def keep_stopped(m: Agenda, visit: Visit) -> None:
     scope, kept = visit.scope, _of(visit)
     kept.phase = _phase_of(visit)
     if m.at_verdict is None:
-        # Else the tree at the verdict is what a reopened run takes up, and its budgets stay where they are.
+        # Otherwise a reopened run resumes the tree at the verdict, and its budgets are already in place.
         kept.account = m.spending.accounts.pop(visit.path, None) if len(m.spending.accounts) > 1 else None
     _leave(scope, visit)
 

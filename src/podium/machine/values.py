@@ -1,28 +1,30 @@
 """What names mean at a place in the tree.
 
-The variable of the innermost loop is before everything else; steps are looked for from the scope outwards, up to
-the workflow they belong to. What a step has not given, or not given yet, is MISSING.
+The variable of the innermost loop takes precedence; steps are looked up from the scope outwards, up to the
+workflow they belong to. What a step has not produced (yet) is MISSING.
 """
 
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+from msgspec import UNSET
+
 from podium.expressions.evaluate import MISSING, EvaluationError, Missing
 from podium.expressions.templates import fill_in
 from podium.expressions.types import Value
 from podium.log.times import Timestamp, seconds_between
-from podium.machine.commands import Question
+from podium.machine.commands import Answers, Question
 from podium.machine.program import EVERYTHING, Kind, Node
 from podium.machine.recalled import RecalledTime
-from podium.machine.tree import Loop, Result, Scope, Visit, WorkflowState
+from podium.machine.tree import InnerResults, Iteration, Loop, Result, Scope, Visit, WorkflowState
 from podium.plan.plan import ForEach
 
-# What a name means, or that it means nothing (yet).
+# The value of a name, or MISSING if it has none (yet).
 Known: TypeAlias = "Value | Missing"
 
 
 class Surroundings:
-    """What a run is given once, at its start: names of the host that decisions may read."""
+    """Facts about the host that decisions may read, given to a run once, at its start."""
 
     __slots__ = ("env", "now", "recalled", "run")
 
@@ -34,7 +36,7 @@ class Surroundings:
 
     @property
     def measured(self) -> Timestamp:
-        """The time by which durations are measured."""
+        """The clock that measures durations."""
         return self.recalled.at(self.now)
 
 
@@ -43,9 +45,7 @@ class ScopeView:
 
     __slots__ = ("_scope", "_surroundings", "answers", "questions")
 
-    def __init__(
-        self, scope: Scope, surroundings: Surroundings, answers: dict[Question, bool] | None = None
-    ) -> None:
+    def __init__(self, scope: Scope, surroundings: Surroundings, answers: Answers | None = None) -> None:
         self._scope = scope
         self._surroundings = surroundings
         self.answers = answers or {}
@@ -132,7 +132,7 @@ class ScopeView:
 
 
 def outwards(scope: Scope) -> Iterator[Scope]:
-    """The scopes around a place, up to the workflow it belongs to: names end there."""
+    """The scopes around a place, up to its workflow: names are not visible beyond it."""
     yield scope
     while scope.owner.call is None:
         scope = scope.owner.scope
@@ -153,16 +153,14 @@ def _loop_around(scope: Scope) -> Scope | None:
 
 
 def find_result(scope: Scope, step: str) -> Result | None:
-    """The newest result of a step, looked for from the scope outwards."""
+    """The newest result of a step, searched from the scope outwards."""
     for around in outwards(scope):
         if step in around.block.index:
             return around.results.get(step)
         if around.block.branches.get(step) is not None:
             block = around.results.get(around.block.branches[step])
-            branches = (
-                block.fields.get("branches") if block is not None and block.fields is not None else None
-            )
-            return branches.get(step) if branches is not None else None
+            branches = block.inner.branches if block is not None and block.inner is not None else UNSET
+            return branches.get(step) if branches is not UNSET else None
         main = _main_scope(around)
         if main is not None and step in main:
             return main[step]
@@ -170,7 +168,7 @@ def find_result(scope: Scope, step: str) -> Result | None:
 
 
 def _main_scope(scope: Scope) -> dict[str, Result] | None:
-    """`finally` and `_error` read what the workflow's own list has left."""
+    """`finally` and `_error` read the results of the workflow's main list."""
     owner = scope.owner
     if owner.call is None:
         return None
@@ -180,10 +178,11 @@ def _main_scope(scope: Scope) -> dict[str, Result] | None:
 # --- results --------------------------------------------------------------------------------------
 
 _PLAIN: Final = frozenset({"status", "exit_code", "attempts", "visits", "timed_out"})
+_INNER: Final = InnerResults.__struct_fields__
 
 
 def read_result(result: Result, path: tuple[str | int, ...], place: int) -> Known:
-    """`steps.X` from the part at `place` on."""
+    """`steps.X`, starting with the part at `place`."""
     if place == len(path):
         return as_value(result)
     name = path[place]
@@ -191,22 +190,31 @@ def read_result(result: Result, path: tuple[str | int, ...], place: int) -> Know
         return result.status == "skipped"
     if name in _PLAIN:
         return _into(getattr(result, str(name)), path, place + 1)
-    fields = result.fields
-    if fields is None or name not in fields:
+    if name in _INNER:
+        return _inner(result.inner, path, place)
+    if result.facts is None or name not in result.facts:
         return MISSING
-    value = fields[str(name)]
-    rest = place + 1
-    if name == "iterations":
-        return _iteration(value, path, rest)
-    if name in ("last", "branches", "steps"):
-        if value is None or rest == len(path):
-            return MISSING if value is None else {step: as_value(one) for step, one in value.items()}
-        inner = value.get(path[rest])
-        return read_result(inner, path, rest + 1) if inner is not None else MISSING
-    return _into(value, path, rest)
+    return _into(result.facts[str(name)], path, place + 1)
 
 
-def _iteration(iterations: dict[int, dict[str, Any]], path: tuple[str | int, ...], place: int) -> Known:
+def _inner(inner: InnerResults | None, path: tuple[str | int, ...], place: int) -> Known:
+    found = getattr(inner, str(path[place]), UNSET)
+    if found is UNSET or found is None:
+        return MISSING
+    if path[place] == "iterations":
+        return _iteration(found, path, place + 1)
+    return _step_in(found, path, place + 1)
+
+
+def _step_in(results: dict[str, Result], path: tuple[str | int, ...], place: int) -> Known:
+    """The results of the steps of a list, or of one of them."""
+    if place == len(path):
+        return _as_values(results)
+    result = results.get(path[place])  # type: ignore[arg-type]
+    return read_result(result, path, place + 1) if result is not None else MISSING
+
+
+def _iteration(iterations: dict[int, Iteration], path: tuple[str | int, ...], place: int) -> Known:
     if place == len(path):
         return [_shown(iterations[index]) for index in sorted(iterations)]
     one = iterations.get(path[place])  # type: ignore[arg-type]
@@ -215,17 +223,17 @@ def _iteration(iterations: dict[int, dict[str, Any]], path: tuple[str | int, ...
     place += 1
     if place == len(path):
         return _shown(one)
-    if path[place] != "steps":
-        return _into(one.get(str(path[place]), MISSING), path, place + 1)
-    place += 1
-    if place == len(path):
-        return {name: as_value(result) for name, result in one["steps"].items()}
-    inner = one["steps"].get(path[place])
-    return read_result(inner, path, place + 1) if inner is not None else MISSING
+    if path[place] == "steps":
+        return _step_in(one.steps, path, place + 1)
+    return _into(getattr(one, str(path[place]), MISSING), path, place + 1)
 
 
-def _shown(iteration: dict[str, Any]) -> Value:
-    return {**iteration, "steps": {name: as_value(result) for name, result in iteration["steps"].items()}}
+def _shown(one: Iteration) -> Value:
+    return {"index": one.index, "item": one.item, "status": one.status, "steps": _as_values(one.steps)}
+
+
+def _as_values(results: dict[str, Result]) -> dict[str, Value]:
+    return {name: as_value(result) for name, result in results.items()}
 
 
 def as_value(result: Result) -> Value:
@@ -237,15 +245,19 @@ def as_value(result: Result) -> Value:
         "visits": result.visits,
         "timed_out": result.timed_out,
         "skipped": result.status == "skipped",
+        **(result.facts or {}),
     }
-    for name, field in (result.fields or {}).items():
-        if name == "iterations":
-            value[name] = [_shown(field[index]) for index in sorted(field)]
-        elif name in ("last", "branches", "steps"):
-            value[name] = {inner: as_value(one) for inner, one in (field or {}).items()}
-        else:
-            value[name] = field
+    for name in _INNER:
+        found = getattr(result.inner, name, UNSET)
+        if found is not UNSET:
+            whole = _as_values(found or {}) if name != "iterations" else _iteration(found, (), 0)
+            value[name] = whole
     return value
+
+
+def kept_inner(node: Node, inner: InnerResults) -> InnerResults:
+    """The results that references read."""
+    return InnerResults(*(getattr(inner, name) if keeps(node, name) else UNSET for name in _INNER))
 
 
 def keeps(node: Node, field: str) -> bool:

@@ -1,7 +1,7 @@
 """The node-contract architecture: orchestrators that decide and emit actions, nodes that act.
 
-The names of the specification are importable flat from here, and are all of `__all__`. So is what a node is written
-with.
+The names of the specification can be imported directly from here, and form `__all__`. So can everything that
+is needed to write a node.
 """
 
 from podium.nodes.action import ModelAction

@@ -25,8 +25,8 @@ from podium.errors import PodiumError
 from podium.nodes.purity import impurity_of
 
 _MARK: Final = "__podium_operation__"
-# What an input model may ask for: the run's event, the step's config, the outputs of the steps that it depends on,
-# and how those steps ended.
+# Allowed fields of an input model: the run's event, the step's config, the outputs of its dependencies, and
+# how those ended.
 INPUT_FIELDS: Final = frozenset({"event", "config", "outputs", "results"})
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ class Operation:
 
 
 def operation(method: _Method) -> _Method:
-    """Makes a method one that contracts can name."""
+    """Marks a method that contracts can name."""
     setattr(method, _MARK, True)
     return method
 
@@ -99,26 +99,29 @@ def _called(cls: type["Node"]) -> str:
 
 
 class Node:
-    """What all nodes have in common. Derive from one of the four below."""
+    """The base of all nodes. Derive from one of the four classes below."""
 
     node_type: ClassVar[str] = ""
     is_pure: ClassVar[bool] = False
-    # What contracts call it; the name of its entry point.
+    # Its name in contracts, and the name of its entry point.
     name: ClassVar[str] = ""
     version: ClassVar[str] = "1.0.0"
-    # What it acts on, for the circuit breaker: nodes of one service share a breaker. By default its own name.
+    # The service it uses, for the circuit breaker: nodes with the same service share a breaker. By default
+    # its own name.
     service: ClassVar[str] = ""
-    # Of a pure node that takes long: it runs in a thread, so that others continue and its timeout holds.
+    # For a pure node that takes long: it runs in a thread, so that others continue and its timeout is
+    # effective.
     in_thread: ClassVar[bool] = False
     operations: ClassVar[dict[str, Operation]] = {}
-    # What it acts on, by operation, where that differs.
+    # The services of individual operations, where they differ.
     services: ClassVar[Mapping[str, str]] = {}
-    # Sections of the contract that it gets as a part of its config.
+    # Sections of the contract that are added to its config.
     sections: ClassVar[tuple[str, ...]] = ()
-    # Types of events that it takes and publishes; intents that it emits, and those that each operation carries out.
+    # Types of events that it consumes and publishes; intents that it emits, and those that each operation
+    # executes.
     consumes: ClassVar[frozenset[str]] = frozenset()
     publishes: ClassVar[frozenset[str]] = frozenset()
-    # How events that make no run of their own are handled, by type.
+    # How events that do not create runs of their own are handled, by type.
     handling: ClassVar[Mapping[str, str]] = {}
     emits: ClassVar[frozenset[str]] = frozenset()
     executes: ClassVar[Mapping[str, frozenset[str]]] = {}
@@ -159,7 +162,7 @@ class NodeCustom(Node):
 
 
 def port_types(cls: type[Node]) -> dict[str, Any]:
-    """What the constructor of a node asks for, by the name of the parameter."""
+    """The ports in the constructor of a node, by the name of the parameter."""
     if cls.__init__ is object.__init__:
         return {}
     hints = get_type_hints(cls.__init__)

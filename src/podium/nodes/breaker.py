@@ -23,7 +23,7 @@ class BreakerState:
     failures: int = 0
     # None while it is closed.
     opened_at: float | None = None
-    # A probe is under way.
+    # A probe is running.
     is_probing: bool = False
 
 
@@ -37,7 +37,7 @@ def phase_of(state: BreakerState, settings: NodeBreaker, now: float) -> Phase:
 
 
 def admit(state: BreakerState, settings: NodeBreaker, now: float) -> tuple[BreakerState, Admission]:
-    """Whether a call passes, and the state with it under way."""
+    """Whether a call passes, and the state while it runs."""
     match phase_of(state, settings, now):
         case "closed":
             return state, "call"
@@ -53,7 +53,7 @@ def succeeded(state: BreakerState, admission: Admission) -> BreakerState:
 
 
 def failed(state: BreakerState, admission: Admission, settings: NodeBreaker, now: float) -> BreakerState:
-    """One failure for each attempt of a step, after its tries are used up."""
+    """One failure for each attempt of a step, after its retries are used up."""
     if admission == "probe":
         return replace(state, opened_at=now, is_probing=False)
     if state.opened_at is not None:
@@ -63,7 +63,7 @@ def failed(state: BreakerState, admission: Admission, settings: NodeBreaker, now
 
 
 def abandoned(state: BreakerState, admission: Admission) -> BreakerState:
-    """A call ended without saying anything about the service: it was stopped, or failed for a reason of its own."""
+    """A call ended without information about the service: it was stopped, or failed for a reason of its own."""
     return replace(state, is_probing=False) if admission == "probe" else state
 
 

@@ -23,7 +23,7 @@ class EventOutput(BaseModel):
 
 
 class ReceiveEvent(NodeEffect):
-    """Gives the run's event to the steps behind it, with its correlation id."""
+    """Passes the run's event to the steps after it, with its correlation id."""
 
     name = "receive_event"
 
@@ -45,7 +45,7 @@ class MergedOutput(BaseModel):
 
 
 class MergeOutputs(NodeCompute):
-    """Gives the outputs of all steps that it depends on, by their names."""
+    """Returns the outputs of all its dependencies, by their names."""
 
     name = "merge_outputs"
 

@@ -1,9 +1,10 @@
-"""A contract becomes a plan, so that it runs like any other workflow.
+"""Compiles a contract to a plan, so that it runs like any other workflow.
 
-The steps are those of `steps:`, or else the nodes of the execution graph. Only here are the graph and the coordination
-rules read; the specification's executor ignores them. Every problem is reported at its position.
+The steps are those of `steps:`, or else the nodes of the execution graph. The graph and the coordination
+rules are read only here; the specification's executor ignores them. Every problem is reported at its
+position.
 
-    step                     a step of a graph, carried out by a node
+    step                     a step of a graph, executed by a node
     retry_count              attempts without delay; by default `max_retries` of the rules
     error_action: stop       nothing new starts after the failure; everything else lets independent steps continue
     enabled: false           the step is skipped and counts as done
@@ -30,18 +31,20 @@ from podium.nodes.settled_rules import DEFINITION, settled_rules
 from podium.plan.loading import plan_of
 from podium.plan.plan import Block, Input, Node, NodeBreaker, NodeRetry, Plan, Retry, Step, Workflow
 
-# What a run is given: the event that it is about.
+# The input of a run: the event that it is about.
 EVENT: Final = "event"
 _EVENT_INPUT: Final = Input("map", default={}, description="The event that the run is about")
 _NO_RETRY: Final = "none"
-# Errors that would occur again: see `nodes/errors.py`.
+# Permanent errors: see `nodes/errors.py`.
 _FATAL: Final = ("AggregationError", "ReducerError")
 
 
 def compile_contract(
     content: bytes, name: str, nodes: NodeRegistry, *, strict: bool = False
 ) -> WorkflowReading:
-    """Read a contract and compile it for the nodes that are known here. Never raises for anything in `content`."""
+    """Read a contract and compile it for the nodes that are known here. Never raises, whatever `content`
+    holds.
+    """
     opened = open_contract(content, name, strict=strict)
     plan: Plan | None = None
     places: dict[str, Position] = {}
@@ -147,7 +150,7 @@ class _Compiler:
         return NodeBreaker(breaker.failure_threshold, _seconds(breaker.reset_timeout_ms))
 
     def _fatal(self) -> tuple[str, ...]:
-        """Errors after which the step is not tried again: it fails immediately, or cannot be recovered."""
+        """Errors after which the step is not retried: it fails immediately, or cannot be recovered."""
         declared = {one.name: one for one in self._errors.error_types}
         names = {
             name for name, one in declared.items() if not one.recoverable or one.retry_strategy == _NO_RETRY
@@ -156,7 +159,7 @@ class _Compiler:
 
 
 def _inputs_of(step: PlannedStep) -> dict[str, Data]:
-    """The event, how the dependencies ended, and how often the step itself was carried out before."""
+    """The event, how the dependencies ended, and how often the step itself was executed before."""
     results: dict[str, Data] = {
         needed: DataMap(
             {

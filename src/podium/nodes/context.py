@@ -1,4 +1,4 @@
-"""What an operation of a node is given beside its input."""
+"""The context of a node's operation, besides its input."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,25 +12,25 @@ from podium.nodes.action import ModelAction
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """Where and when an operation is carried out. `now` is the only clock that a node may decide by."""
+    """Where and when an operation is executed. `now` is the only clock on which a node may base decisions."""
 
     now: datetime
-    # Of the event that started the run; the run id if the event has none.
+    # That of the event that started the run; the run id if the event has none.
     correlation_id: str
     run_id: str
     step: str
     attempt: int
-    # `action` and `workflow`, made for those that read them: they take longer than most operations.
+    # `action` and `workflow`, created on demand: that takes longer than most operations.
     facts: Callable[[], tuple[ModelAction, Mapping[str, Any]]] = field(repr=False, compare=False)
 
     @property
     def action(self) -> ModelAction:
-        """The order that is being carried out, with its lease and epoch."""
+        """The order that is being executed, with its lease and epoch."""
         return self.facts()[0]
 
     @property
     def workflow(self) -> Mapping[str, Any]:
-        """As the specification builds it: `workflow_id`, `operation_id`, `execution_mode` and the metadata."""
+        """In the form of the specification: `workflow_id`, `operation_id`, `execution_mode` and the metadata."""
         return self.facts()[1]
 
 

@@ -34,7 +34,7 @@ from podium.nodes.run_settings import ErrorHandling, RunnableContract
 from podium.nodes.sections import Sections
 from podium.nodes.validation import examine_steps, mode_problems
 
-# Fixed for ever: the ids of steps are derived from them. Steps with and without a name never share an id.
+# Must never change: the ids of steps are derived from them. Steps with and without a name never share an id.
 _NAMED: Final = UUID("0f0c4a4e-9a5b-5c39-8f4e-6d1f0f4b7a11")
 _UNNAMED: Final = UUID("35c1d2fe-6b1d-5a8e-9a52-20a5b8cf2f60")
 _NO_STEP: Final = UUID("8d3a0c2b-51a4-5d0e-b6c7-3e9f47d21c05")
@@ -53,7 +53,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class ContractReading:
-    """What reading gave: the contract, unless there are errors, and everything there is to say about it."""
+    """The result of reading: the contract, unless there are errors, and all problems."""
 
     contract: Contract | None
     diagnostics: list[Diagnostic]
@@ -73,7 +73,7 @@ class InvalidContract(ModelOnexError):
 def load_contract(path: str | Path) -> Contract:
     """The contract in a file; raises `InvalidContract` with every problem if it has any."""
     with Path(path).open("rb") as file:
-        # One byte more than may be read is enough to see that a file is too large.
+        # One byte more than allowed is enough to detect that a file is too large.
         content = file.read(MAX_BYTES + 1)
     reading = read_contract(content, str(path))
     if reading.contract is None:
@@ -83,7 +83,7 @@ def load_contract(path: str | Path) -> Contract:
 
 def read_contract(content: bytes | str, name: str, *, strict: bool = False) -> ContractReading:
     """Read a contract and report all that is wrong with it. `strict` turns warnings into errors."""
-    # Half characters in a text become bytes that are no UTF-8, and are refused as such.
+    # Lone surrogates in a text become bytes that are not valid UTF-8, and are refused as such.
     encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     opened = open_contract(encoded, name, strict=strict)
     report = opened.report
@@ -93,16 +93,15 @@ def read_contract(content: bytes | str, name: str, *, strict: bool = False) -> C
 
 @dataclass(frozen=True, slots=True)
 class OpenedContract:
-    """A contract that was read, with or without problems, and its text: what compiling it needs."""
+    """A contract that was read, with or without problems, and its text: the input for compiling it."""
 
     report: Report
     # None if it is not YAML.
     root: tree.Node | None
     problems: ContractProblems | None
-    # As far as it could be read. Steps with invalid values have placeholders.
+    # The part that could be read. Steps with invalid values have placeholders.
     contract: Contract | None = None
     error_handling: ErrorHandling | None = None
-    # None if they cannot be read.
     sections: Sections | None = None
 
 
@@ -156,21 +155,26 @@ class _ContractReader:
         if isinstance(mode, tree.Scalar) and isinstance(mode.value, str):
             for problem in mode_problems(mode.value):
                 self._problems.broken_rule(problem, metadata[:-1])
-        # Each by itself: a problem in one does not hide those of the other.
+        # Each separately: a problem in one does not hide those of the other.
         if isinstance(errors := data.get("error_handling"), dict):
             self.error_handling = validated(ErrorHandling, errors, ("error_handling",), self._problems)
             data = {**data, "error_handling": None}
         written = {key: value for key, value in data.items() if key in Sections.model_fields}
-        # Most contracts have none: then no validator is built for them.
-        self.sections = (
-            validated(Sections, written, (), self._problems) if written else Sections.model_construct()
-        )
+        self.sections = self._sections(written)
         data = {key: value for key, value in data.items() if key not in written}
         file = validated(ContractFile, {**data, "steps": []}, (), self._problems)
         return file.workflow_coordination.workflow_definition if file is not None else None
 
+    def _sections(self, written: dict[str, Plain]) -> Sections:
+        """Each by itself, too. One that cannot be read is None. Most contracts have none, and build no validator."""
+        read = [validated(Sections, {name: value}, (), self._problems) for name, value in written.items()]
+        found = {name: getattr(one, name) for name, one in zip(written, read, strict=True) if one is not None}
+        return Sections.model_construct(**found)
+
     def _steps(self, listed: Plain) -> list[ModelWorkflowStep]:
-        """The steps as models; one with invalid values still takes part, so that references are checked."""
+        """The steps as models; one with invalid values is replaced by a placeholder, so that references are
+        checked.
+        """
         if not isinstance(listed, list):
             self._problems.wrong_type(("steps",), "a list")
             return []
@@ -215,7 +219,7 @@ class _ContractReader:
         return self._id_of(name)
 
     def _dependencies(self, index: int, listed: Plain) -> list[UUID]:
-        """The ids of `depends_on`. A name that no step has becomes an id that no step has."""
+        """The ids in `depends_on`. An unknown name becomes an id that no step has."""
         path: NodePath = ("steps", index, "depends_on")
         if not isinstance(listed, list):
             self._problems.wrong_type(path, "a list")
@@ -226,7 +230,7 @@ class _ContractReader:
                 needed.append(self._id_of(name))
             else:
                 self._problems.wrong_type((*path, place), "text")
-                # Keeps the places of the others; no step ever has this id.
+                # Keeps the positions of the others; no step ever has this id.
                 needed.append(uuid5(_NO_STEP, f"{index} {place}"))
         return needed
 
@@ -243,7 +247,7 @@ class _ContractReader:
 def validated(
     model: type[_Model], data: dict[str, Plain], base: NodePath, problems: ContractProblems
 ) -> _Model | None:
-    """Build a model as strictly as JSON can be read: text never becomes a number or a truth value."""
+    """Build a model in strict JSON mode: text never becomes a number or a boolean."""
     try:
         return model.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as invalid:
@@ -255,7 +259,7 @@ def validated(
 def _stand_in(
     step_id: UUID, depends_on: Sequence[UUID] = (), *, enabled: bool = True, type_: object = None
 ) -> ModelWorkflowStep:
-    """Takes the place of a step with invalid values, so that the rules about the others can be checked."""
+    """Replaces a step with invalid values, so that the rules about the others can be checked."""
     values: dict[str, Any] = {"step_name": "", "step_type": type_, "enabled": enabled}
     return ModelWorkflowStep.model_construct(step_id=step_id, depends_on=list(depends_on), **values)
 

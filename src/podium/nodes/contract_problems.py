@@ -63,7 +63,7 @@ class ContractProblems:
         self._error(Code.WRONG_TYPE, path, f"{_called(path)} must be {expected}, {found}.", hint)
 
     def invalid_value(self, error: ErrorDetails, base: NodePath) -> None:
-        """What pydantic found."""
+        """A problem found by pydantic."""
         kind, limits = error["type"], error.get("ctx", {})
         path: NodePath = (*base, *error["loc"])
         if kind == "missing":
@@ -75,7 +75,7 @@ class ContractProblems:
                 f"Add '{key}: ...'.",
             )
             return
-        # For a value that may be a UUID or text pydantic complains once for each; the second complaint is enough.
+        # For a value that may be a UUID or text pydantic reports two errors; the second one is enough.
         if path[-1:] == ("uuid",):
             return
         if path[-1:] == ("str",):
@@ -117,11 +117,11 @@ class ContractProblems:
                 self.wrong_type(path, _EXPECTED[kind])
 
     def broken_rule(self, problem: Problem, base: NodePath) -> None:
-        """What validation found in models that pydantic had let pass."""
+        """A problem that validation found in models accepted by pydantic."""
         path: NodePath = (*base, *problem.path)
         match problem.kind:
             case ProblemKind.INVALID_VALUE:
-                pass  # pydantic has found it too, and it was told then
+                pass  # pydantic has found it too, and it was reported then
             case ProblemKind.UNKNOWN_MODE:
                 self._unknown_value(path, SUPPORTED_MODES)
             case ProblemKind.RESERVED_MODE:
@@ -135,7 +135,7 @@ class ContractProblems:
             case ProblemKind.CYCLE:
                 self._cycle(path, problem.related)
 
-    # --- of runs ----------------------------------------------------------------------------------
+    # --- runs -------------------------------------------------------------------------------------
 
     def nothing_to_run(self, path: NodePath) -> None:
         self._error(
@@ -146,7 +146,7 @@ class ContractProblems:
         )
 
     def report(self, code: Code, path: NodePath, message: str, hint: str = "") -> None:
-        """A problem whose words are those of its rule."""
+        """A problem with the message of its rule."""
         self._error(code, path, message, hint)
 
     def contradiction(self, path: NodePath, message: str, hint: str) -> None:
@@ -188,12 +188,12 @@ class ContractProblems:
 
     def invalid_config(self, path: NodePath, message: str) -> None:
         path = self._in_section(path)
-        if path in self._reported:
-            return  # several nodes read the same section
+        if any(one[: len(path)] == path for one in self._reported):
+            return  # several nodes read the same section, or it could not be read
         self._error(Code.WRONG_TYPE, path, f"{_called(path)} does not fit the node: {message}.")
 
     def _in_section(self, path: NodePath) -> NodePath:
-        """A part of a config that the file has as a section of its own."""
+        """A part of a config that is a section of its own in the file."""
         start = path.index("config") + 1 if "config" in path else len(path)
         is_section = start < len(path) and path[start] in READ_BY_NODES
         return path[start:] if is_section and tree.find(self._root, path[: start + 1]) is None else path
@@ -225,7 +225,7 @@ class ContractProblems:
         self._error(Code.UNREACHABLE_STEP, path, message, "Remove the cycle, or this dependency.")
 
     def warn_about_unknown_keys(self, model: type[BaseModel]) -> None:
-        """Keys that nothing reads, with the nearest one that something does."""
+        """Keys that nothing reads, with the nearest known one."""
         self._check_keys(self._root, model, ())
 
     # --- each kind of problem ---------------------------------------------------------------------
@@ -257,8 +257,8 @@ class ContractProblems:
             message = f"step {quoted(self._name_of(cycle[0]))} waits for itself."
             self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove this dependency.")
             return
-        told = describe_cycle(cycle, [self._name_of(index) for index in range(self._step_count())])
-        message = f"these steps wait for each other: {told}."
+        described = describe_cycle(cycle, [self._name_of(index) for index in range(self._step_count())])
+        message = f"these steps wait for each other: {described}."
         self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove one of these dependencies.")
 
     def _unknown_dependency(self, path: NodePath) -> None:
@@ -294,8 +294,8 @@ class ContractProblems:
             for name, entry in node.entries.items():
                 if name in model.model_fields:
                     inner = _model_in(model.model_fields[name].annotation)
-                    # The execution graph is kept as it is written; nothing there is any of our business. A model that
-                    # forbids unknown keys reports them itself.
+                    # The execution graph is kept as it is written and not checked. A model that forbids
+                    # unknown keys reports them itself.
                     if inner is not None and inner is not ModelExecutionGraph and not _forbids(inner):
                         self._check_keys(entry.value, inner, (*path, name))
                 elif not name.startswith("x-"):
@@ -348,13 +348,13 @@ class ContractProblems:
         return tree.find(self._root, ("steps", index, "step_id")) is not None
 
     def _name_of(self, index: int) -> str:
-        """What the file calls a step: its step_id, else its step_name."""
+        """The name of a step in the file: its step_id, else its step_name."""
         key = "step_id" if self._has_id(index) else "step_name"
         return self._text_at(("steps", index, key))
 
 
 def _called(path: NodePath) -> str:
-    """How a message names a place: a value by its key, an item by its list and index."""
+    """How a message refers to a place: a value by its key, an item by its list and index."""
     if not path:
         return "the contract"
     if isinstance(path[-1], int):
@@ -368,7 +368,7 @@ def _forbids(model: type[BaseModel]) -> bool:
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """The model a field holds, alone or in a list; versions count as values."""
+    """The model in a field, alone or in a list; versions count as values."""
     for part in (annotation, *get_args(annotation)):
         if isinstance(part, type) and issubclass(part, BaseModel) and part is not ModelSemVer:
             return part

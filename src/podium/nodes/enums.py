@@ -14,7 +14,7 @@ class EnumExecutionMode(Enum):
 
 
 class EnumActionType(Enum):
-    """What kind of node an action is for."""
+    """The kind of node that an action is for."""
 
     COMPUTE = "compute"
     EFFECT = "effect"
@@ -24,7 +24,7 @@ class EnumActionType(Enum):
 
 
 class EnumWorkflowState(Enum):
-    """Where a workflow stands. The executor itself only ever ends in COMPLETED or FAILED."""
+    """The state of a workflow. The executor itself only ever ends in COMPLETED or FAILED."""
 
     PENDING = "pending"
     RUNNING = "running"

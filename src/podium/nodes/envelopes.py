@@ -1,4 +1,4 @@
-"""What goes into `NodeOrchestrator.process` and what comes out of it."""
+"""Input and output of `NodeOrchestrator.process`."""
 
 from datetime import datetime
 from typing import Any
@@ -37,13 +37,13 @@ class ModelOrchestratorInput(BaseModel):
 
 
 class ModelCustomFields(BaseModel):
-    """Whatever an orchestrator wants to add to its output."""
+    """Fields that an orchestrator adds to its output."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class ModelOrchestratorOutput(BaseModel):
-    """What one operation gave. Everything in it is derived from the executor's result."""
+    """The result of one operation. Everything in it is derived from the executor's result."""
 
     execution_status: str = Field(default=..., description="Overall execution status")
     execution_time_ms: int = Field(default=..., description="Total execution time in milliseconds")

@@ -1,4 +1,4 @@
-"""How the node family reports what a caller got wrong."""
+"""How the node family reports errors of a caller."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -7,7 +7,7 @@ from podium.errors import PodiumError
 
 
 class EnumCoreErrorCode(str, Enum):  # noqa: UP042  the specification fixes the shape, not the base class
-    """Codes of `ModelOnexError`. There is one; the finer reason stands in the context."""
+    """Codes of `ModelOnexError`. There is one; the detailed reason is in the context."""
 
     VALIDATION_ERROR = "VALIDATION_ERROR"
 
@@ -30,7 +30,9 @@ class ModelOnexError(PodiumError):
 
 
 class NodeError(PodiumError):
-    """Raised by a node on purpose. It carries a code and no text: a text may contain what no log may show."""
+    """Raised by a node on purpose. It has a code and no text, because a text may contain what must not be
+    logged.
+    """
 
     code = "NODE_ERROR"
 
@@ -41,7 +43,7 @@ class NodeError(PodiumError):
 
 
 class EffectExecutionError(NodeError):
-    """An effect could not be carried out; it may succeed when it is tried again."""
+    """An effect could not be executed; a retry may succeed."""
 
     code = "EFFECT_FAILED"
 
@@ -53,7 +55,7 @@ class ReducerError(NodeError):
 
 
 class AggregationError(NodeError):
-    """Results do not fit together. The same results would not fit again."""
+    """Results are inconsistent. The same results would be inconsistent again."""
 
     code = "AGGREGATION_FAILED"
 
@@ -71,13 +73,13 @@ class LeaseExpired(NodeError):
 
 
 class EpochConflict(NodeError):
-    """The action was carried out before."""
+    """The action was executed before."""
 
     code = "EPOCH_CONFLICT"
 
 
 class NodeDataInvalid(NodeError):
-    """`fields`: which do not fit and why, as `sanitising.invalid_fields` says it."""
+    """`fields`: which are invalid and why, in the form of `sanitising.invalid_fields`."""
 
     code = "NODE_DATA_INVALID"
 
@@ -87,12 +89,12 @@ class NodeDataInvalid(NodeError):
 
 
 class NodeInputInvalid(NodeDataInvalid):
-    """What a node is given does not fit its input model."""
+    """The input of a node does not fit its input model."""
 
     code = "NODE_INPUT_INVALID"
 
 
 class NodeOutputInvalid(NodeDataInvalid):
-    """What a node returned does not fit its output model."""
+    """The result of a node does not fit its output model."""
 
     code = "NODE_OUTPUT_INVALID"

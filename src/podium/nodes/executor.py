@@ -63,7 +63,7 @@ async def execute_workflow(
 
     Synchronous inside: it never awaits. `default_error_action` is for steps that did not set their own. The
     deadline is the smaller of `global_timeout_ms` and the definition's timeout. Raises one `ModelOnexError`
-    with all problems if the workflow is not valid; what goes wrong with a single step is in the result.
+    with all problems if the workflow is not valid; errors of a single step are in the result.
     """
     started = clock()
     examination = examine(workflow_definition, workflow_steps, execution_mode)
@@ -106,7 +106,7 @@ async def execute_workflow(
         failed_steps=books.failed,
         skipped_steps=books.skipped,
         actions_emitted=books.actions,
-        # Rounded up, so that work that was done never took no time.
+        # Rounded up, so that no work appears to have taken no time.
         execution_time_ms=max(0, -((started - ended) // _ONE_MILLISECOND)),
         metadata=result_metadata,
         errors=books.errors,
@@ -175,7 +175,7 @@ def _create_action_for_step(
         priority=min(step.priority, HIGHEST_ACTION_PRIORITY),
         timeout_ms=step.timeout_ms,
         lease_id=id_factory(),
-        # Only the node that carries the action out ever raises it.
+        # Only the node that executes the action increments it.
         epoch=0,
         retry_count=step.retry_count,
         metadata={"step_name": step.step_name, "correlation_id": str(step.correlation_id)},
@@ -184,7 +184,7 @@ def _create_action_for_step(
 
 
 class _Books:
-    """Where each step has ended, and why."""
+    """The end of each step, and its reason."""
 
     def __init__(self, steps: Sequence[ModelWorkflowStep]) -> None:
         self.steps = steps
@@ -211,7 +211,7 @@ class _Books:
 
     @property
     def skipped(self) -> list[str]:
-        """Every step that neither completed nor failed, as declared."""
+        """Every step that neither completed nor failed, in the order of declaration."""
         return [
             str(step.step_id)
             for step, ended in zip(self.steps, self._ended_otherwise, strict=True)
@@ -236,7 +236,7 @@ def _process(
         if clock() >= deadline:
             books.fail(index, "TIMEOUT", "the workflow's time ran out before the step was processed")
             continue
-        # Ascending: the dependencies of an action stand in the order of declaration, each once.
+        # Ascending: the dependencies of an action are in the order of declaration, without duplicates.
         needed = sorted(set(examination.dependencies[index]))
         unmet = [other for other in needed if books.action_of[other] is None]
         if unmet:
@@ -256,7 +256,7 @@ def _process(
                 clock=clock,
             )
         except (MemoryError, RecursionError):
-            # Not this step's failure: the process itself is in trouble.
+            # Not a failure of this step: the process itself has a problem.
             raise
         except Exception as error:
             books.fail(index, type(error).__name__, f"its action could not be created: {error}")

@@ -1,4 +1,6 @@
-"""The nodes of a contract's execution graph, checked like steps: ids, dependencies, cycles, what is never reached."""
+"""The nodes of a contract's execution graph, checked like steps: ids, dependencies, cycles, unreachable
+nodes.
+"""
 
 from typing import Final
 
@@ -11,12 +13,12 @@ from podium.plan import graph
 
 GRAPH: Final = ("workflow_coordination", "workflow_definition", "execution_graph", "nodes")
 
-# Its index in the file, the node, the names it depends on.
+# Index in the file, the node, and the names of its dependencies.
 FoundNode = tuple[int, GraphNode, list[str]]
 
 
 def graph_nodes(root: tree.Node, problems: ContractProblems) -> list[FoundNode]:
-    """Those that can be read; what is wrong with the others is reported."""
+    """The readable ones; problems of the others are reported."""
     listed = tree.find(root, GRAPH)
     if not isinstance(listed, tree.Sequence):
         return []
@@ -41,7 +43,7 @@ def graph_nodes(root: tree.Node, problems: ContractProblems) -> list[FoundNode]:
 def _read(index: int, item: tree.Node, problems: ContractProblems) -> GraphNode | None:
     written = tree.plain(item)
     if not isinstance(written, dict):
-        return None  # the model of the specification has reported it
+        return None  # already reported by the model of the specification
     place: NodePath = (*GRAPH, index)
     if "depends_on" in written and "dependencies" in written:
         problems.contradiction(

@@ -1,30 +1,30 @@
-"""Whether an action may be carried out: its lease holds, and it was not carried out before.
+"""Whether an action may be executed: its lease is valid, and it was not executed before.
 
-The epoch of a step counts how often it has been carried out. An action carries the epoch that its order was decided
-on; success raises it by one, in the log together with the end of the step. A later order of the same step was decided
-on the log, so that its epoch is right whatever this process remembers.
+The epoch of a step counts how often it has been executed. An action carries the epoch on which its order was
+based; success increments it, in the log together with the end of the step. A later order of the same step is
+based on the log, so that its epoch is right whatever this process remembers.
 """
 
 from typing import Protocol
 
 from podium.nodes.errors import EpochConflict, LeaseExpired
 
-# The attempt of the step, and the engine attempt of that.
+# The attempt of the step, and its engine attempt.
 Order = tuple[int, int]
 
 
 class HasEpoch(Protocol):
-    """An action, or the call that carries it out."""
+    """An action, or the call that executes it."""
 
     @property
     def epoch(self) -> int: ...
 
 
 class ActionGuard:
-    """Of the steps of one run in one process."""
+    """Guards the steps of one run in one process."""
 
     def __init__(self) -> None:
-        # By step: the newest order that was carried out, and the epoch since then.
+        # By step: the newest order that was executed, and the epoch since then.
         self._done: dict[str, tuple[Order, int]] = {}
 
     def check(self, action: HasEpoch, step: str, order: Order, *, lease_holds: bool) -> None:

@@ -1,4 +1,4 @@
-"""Intents: what a reducer wants to be done about an event, discriminated by `kind`. Effects carry them out."""
+"""Intents: what a reducer requests for an event, discriminated by `kind`. Effects execute them."""
 
 from typing import Annotated, Literal, TypeAlias
 from uuid import UUID
@@ -50,5 +50,5 @@ ModelIntent: TypeAlias = Annotated[
 
 
 def intent_name(intent: ModelConsulRegistrationIntent | ModelPostgresUpsertIntent) -> str:
-    """What contracts call it: `consul.register`."""
+    """Its name in contracts: `consul.register`."""
     return f"{intent.kind}.{intent.operation}"

@@ -1,17 +1,19 @@
-"""Is a value plain JSON? Actions and outputs travel between machines, so nothing else may be in them."""
+"""Whether a value is plain JSON. Actions and outputs are sent between machines, so they must not contain
+anything else.
+"""
 
 from math import isfinite
 from typing import TypeAlias
 
-# Deeper than any real payload; also what ends the walk through a value that contains itself.
+# Deeper than any real payload; also ends the walk through a value that contains itself.
 _MAX_DEPTH = 200
 
-# A part of the value, what it is called in the part it belongs to, and that part.
+# A part of the value, its name in its parent, and the parent.
 _Part: TypeAlias = tuple[object, str, "_Part | None", int]
 
 
 def first_unserializable(value: object) -> str | None:
-    """Where and what is the first part of `value` that JSON cannot carry; None if there is none."""
+    """The path and kind of the first part of `value` that JSON cannot represent; None if there is none."""
     open_parts: list[_Part] = [(value, "", None, 0)]
     while open_parts:
         entry = open_parts.pop()

@@ -1,6 +1,7 @@
-"""Keys of a contract that the specification reserves, or that say how actions are handed out, and that runs ignore.
+"""Keys of a contract that the specification reserves, or that say how actions are handed out, and that runs
+ignore.
 
-A user who writes one expects something of it, so it is a warning; `--strict` makes it an error.
+A user who writes one expects an effect, so it is a warning; `--strict` makes it an error.
 """
 
 from typing import Final
@@ -10,7 +11,7 @@ from podium.language.tree import NodePath
 from podium.nodes.contract_problems import ContractProblems
 from podium.nodes.settled_rules import DEFINITION
 
-# With the values that say nothing.
+# With the values that have no meaning.
 _OF_STEPS: Final[dict[str, object]] = {
     "skip_on_failure": False,
     "max_memory_mb": None,
@@ -34,7 +35,7 @@ _OF_DEFINITIONS: Final[dict[str, object]] = {
 
 
 def warn_about_keys_without_effect(root: tree.Node, problems: ContractProblems) -> None:
-    """Those that are written with a value that says something."""
+    """Warns of those with a meaningful value."""
     _warn(root, DEFINITION, _OF_DEFINITIONS, problems)
     _warn(root, (*DEFINITION, "coordination_rules"), _OF_RULES, problems)
     steps = tree.find(root, ("steps",))

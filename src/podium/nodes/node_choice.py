@@ -1,4 +1,4 @@
-"""Which node and operation a step of a contract means, and whether its config fits."""
+"""Which node and operation a step of a contract refers to, and whether its config is valid."""
 
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ def choose_node(
     nodes: NodeRegistry,
     problems: ContractProblems,
 ) -> str | None:
-    """The operation that the step means; None if there is none, which is reported."""
+    """The operation that the step refers to; None if there is none, which is reported."""
     name = chosen.node or step_name
     where: NodePath = (*place, "node") if chosen.node is not None else place
     try:

@@ -1,8 +1,8 @@
 """The stateful façade around the pure executor.
 
-A `NodeOrchestrator` remembers one thing, the definition that was injected. It loads nothing, writes nothing
-and calls nothing; what it returns is a translation of the executor's result. One instance serves one
-workflow from one thread; for anything more, call `execute_workflow` and keep the definitions yourself.
+A `NodeOrchestrator` only stores the definition that was injected. It loads nothing, writes nothing and calls
+nothing; what it returns is a translation of the executor's result. One instance serves one workflow from one
+thread; for anything more, call `execute_workflow` and keep the definitions yourself.
 """
 
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ from podium.nodes.validation import Problem, ProblemKind
 
 
 class ModelONEXContainer:
-    """Stands for the container an orchestrator is made in. Any object will do: it is kept, never called."""
+    """Represents the container of an orchestrator. Any object will do: it is stored, never called."""
 
 
 class NodeCoreBase:
-    """What every node has: the container it was made in."""
+    """What every node has: its container."""
 
     def __init__(self, container: object) -> None:
         self.container = container
 
 
 class MixinWorkflowExecution:
-    """Gives a node the executor under the name the specification uses."""
+    """Provides the executor under its name in the specification."""
 
     async def execute_workflow_from_contract(
         self,
@@ -58,14 +58,14 @@ class MixinWorkflowExecution:
         )
 
 
-# What an operation's failure strategy means for steps that say nothing themselves.
+# Default error action of steps, by the operation's failure strategy.
 _ERROR_ACTION_OF: Final[dict[str, ErrorAction]] = {"fail_fast": "stop", "continue_on_error": "continue"}
 
 
 class NodeOrchestrator(NodeCoreBase, MixinWorkflowExecution):
     """Processes the steps of one injected workflow definition into actions."""
 
-    # As a node of a contract: its type and name, and the one operation that it has.
+    # As a node of a contract: its type and name, and its only operation.
     node_type: ClassVar[str] = "orchestrator"
     name: ClassVar[str] = ""
     version: ClassVar[str] = "1.0.0"
@@ -96,7 +96,7 @@ class NodeOrchestrator(NodeCoreBase, MixinWorkflowExecution):
             message = f"Unknown failure_strategy {input_data.failure_strategy!r}: use one of {known}"
             raise invalid_workflow(input_data.workflow_id, [Problem(ProblemKind.INVALID_VALUE, message)])
 
-        # Its default is not a choice: only a mode that was given overrides the definition's.
+        # The default is not a choice: only an explicit mode overrides the definition's.
         mode_was_given = "execution_mode" in input_data.model_fields_set
         result = await self.execute_workflow_from_contract(
             self.workflow_definition,
@@ -112,7 +112,9 @@ class NodeOrchestrator(NodeCoreBase, MixinWorkflowExecution):
 
 
 class WorkflowOperation(Protocol):
-    """What is known of a workflow while one of its nodes is called: a `ModelOrchestratorInput`, or as much of one."""
+    """What is known of a workflow while one of its nodes is called: a `ModelOrchestratorInput`, or a part of
+    one.
+    """
 
     @property
     def metadata(self) -> Mapping[str, Any]: ...
@@ -128,7 +130,7 @@ class WorkflowOperation(Protocol):
 
 
 def _build_workflow_context(input_data: WorkflowOperation) -> dict[str, Any]:
-    """What operations of nodes see of their workflow; the three reserved keys win over the metadata."""
+    """The workflow as operations of nodes see it; the three reserved keys take precedence over the metadata."""
     context = dict(input_data.metadata)
     context["workflow_id"] = str(input_data.workflow_id)
     context["operation_id"] = str(input_data.operation_id)

@@ -1,4 +1,4 @@
-"""The steps of a contract in the one form that is compiled, from `steps:` or from the execution graph."""
+"""The steps of a contract in the form that is compiled, from `steps:` or from the execution graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from podium.nodes.sections import Sections
 from podium.nodes.validation import ROUTES, order_steps
 from podium.patterns import lazy_pattern
 
-# What the name of a step in a plan may not contain: these are syntax in references and paths.
+# What the name of a step in a plan must not contain, because these are syntax in references and paths.
 _NOT_IN_NAMES: Final = lazy_pattern(r"""[.\[\]{}"|/#]|:-|^_+|[^\x20-\x7e\w]""")
 _CUSTOM: Final = "custom"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    # Where it is in the file.
+    # Its position in the file.
     place: NodePath
     step_id: str
-    # For people, if it differs from the id.
+    # For display, if it differs from the id.
     name: str | None
     type: str
     node: str
@@ -38,7 +38,7 @@ class PlannedStep:
     depends_on: tuple[str, ...]
     enabled: bool
     timeout_ms: int
-    # None: as the coordination rules say.
+    # None: the value of the coordination rules.
     retries: int | None
     error_action: str
     allow_failure: bool
@@ -52,7 +52,7 @@ def planned_steps(
     problems: ContractProblems,
     sections: Sections,
 ) -> list[PlannedStep]:
-    """As far as they can be planned; what is wrong with the others is reported."""
+    """The steps that can be planned; problems of the others are reported."""
     if steps:
         _check_reached(root, steps, problems)
         return _from_steps(root, steps, nodes, problems, sections)
@@ -161,7 +161,7 @@ def _step_node(root: tree.Node, place: NodePath, problems: ContractProblems) -> 
 
 
 def _file_name(root: tree.Node, index: int, step: ModelWorkflowStep) -> str:
-    """What the file calls a step: its step_id if that is a name, else its step_name."""
+    """The name of a step in the file: its step_id if that is a name, else its step_name."""
     written = tree.find(root, ("steps", index, "step_id"))
     if isinstance(written, tree.Scalar) and not _is_uuid(written.text):
         return written.text
@@ -177,7 +177,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _plan_ids(names: Sequence[str]) -> list[str]:
-    """Names as a plan may have them, each once."""
+    """Unique names that are valid in a plan."""
     ids: dict[str, None] = {}
     for name in names:
         plain = _NOT_IN_NAMES.sub("-", name).strip() or "step"

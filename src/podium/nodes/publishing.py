@@ -1,7 +1,8 @@
 """What nodes publish: messages in their output, for topics that the contract declares.
 
-A declared topic is a pattern with `{env}` and `{namespace}`. The environment and the project of the run fill it in, so
-that one contract serves several of them. A node may name the pattern as it is in the contract, or the filled-in topic.
+A declared topic is a pattern with `{env}` and `{namespace}`. They are replaced by the environment and the
+project of the run, so that one contract serves several of them. A node may name the pattern as it is in the
+contract, or the resulting topic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from podium.log.messages import is_topic
 from podium.nodes.errors import NodeError
 
-# The field of an output model. What it holds is stored as `publishes` of the step's completion, not as its output.
+# A field of output models. Its value is stored as `publishes` of the step's completion, not as its output.
 PUBLISHES: Final = "publishes"
-# Of all messages of a step together: they are never moved out of its completion, which has at most 256 KiB.
+# Limit for all messages of a step together: they are never moved out of its completion, which has at most 256
+# KiB.
 MAX_BYTES: Final = 128 * 1024
 
 
@@ -53,13 +55,13 @@ def filled_topic(pattern: str, env: str, namespace: str) -> str:
 
 
 def topics_of(patterns: Iterable[str], env: str, namespace: str) -> dict[str, str]:
-    """What a node may name, and the topic it means."""
+    """The topic names that a node may use, and the actual topics."""
     filled = {pattern: filled_topic(pattern, env, namespace) for pattern in patterns}
     return {**{topic: topic for topic in filled.values()}, **filled}
 
 
 def messages_of(publishes: Any, topics: Mapping[str, str]) -> list[dict[str, Any]]:
-    """As they are stored. Raises `ValidationError`, `TopicNotDeclared` and `MessagesTooLarge`."""
+    """The messages in their stored form. Raises `ValidationError`, `TopicNotDeclared` and `MessagesTooLarge`."""
     read = _Publishing.model_validate({PUBLISHES: publishes})
     messages = [_message(one, topics) for one in read.publishes]
     if len(msgspec.json.encode(messages)) > MAX_BYTES:

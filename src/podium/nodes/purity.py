@@ -1,7 +1,8 @@
-"""What keeps a node from being pure, as far as its class shows it when it is made.
+"""Detects impure nodes, as far as possible when their class is created.
 
-Looked at: the constructor, annotations, and every global name that a method uses, also of classes that it is mixed
-with. Code that a method calls in other modules is not followed; tests of the node have to show what that does.
+Checked are the constructor, annotations, and every global name that a method uses, including those of
+mixed-in classes. Code that a method calls in other modules is not followed; tests of the node have to cover
+that.
 """
 
 import datetime
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 _PORTS: Final = "podium.ports"
 _BASES: Final = frozenset({"builtins", "podium.nodes.base", "typing"})
-# Modules of the world: clocks, chance, files, processes, the network.
+# Impure modules: clocks, random numbers, files, processes, the network.
 _WORLD: Final = frozenset(
     {"asyncio", "http", "httpx2", "os", "random", "secrets", "shutil", "socket", "sqlite3", "subprocess", "tempfile",
      "threading", "time", "urllib"}
@@ -58,7 +59,7 @@ def _methods(cls: type) -> Iterator[Any]:
 
 
 def _annotations(cls: type) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Name, annotation, and what its words mean if it is a text."""
+    """Name, annotation, and the namespace for annotations that are texts."""
     module = inspect.getmodule(cls)
     names = vars(module) if module is not None else {}
     for name, annotation in vars(cls).get("__annotations__", {}).items():
@@ -82,7 +83,7 @@ def _impure_use(method: Any) -> str | None:
 
 
 def _names_in(code: CodeType) -> Iterator[tuple[str, set[str]]]:
-    """The global names that code uses, each with the attributes that are taken of it: `datetime.datetime.now`."""
+    """The global names that code uses, each with its accessed attributes: `datetime.datetime.now`."""
     pending = [code]
     while pending:
         one = pending.pop()

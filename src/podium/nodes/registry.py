@@ -1,7 +1,7 @@
-"""Where nodes are looked up: those that are built in, those of a program, those of installed packages.
+"""Looks up nodes: built-in ones, those of a program, those of installed packages.
 
-A package brings nodes by entry points of the group `podium.nodes`; the name of the entry point is the node's. A node
-runs in the process that carries out its step, so to install one is to trust it.
+A package provides nodes by entry points of the group `podium.nodes`; the name of the entry point is the
+node's. A node runs in the process that executes its step, so installing one means trusting it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ class NodeNotAvailable(PodiumError):
     code = "NODE_NOT_AVAILABLE"
 
 
-# Part of Podium, and loaded with the first contract that names one of them.
+# Part of Podium, but imported with the first contract that names one of them.
 _REGISTRATION: Final = tuple(
     EntryPoint(name, f"podium.nodes.registration.{module}:{cls}", GROUP)
     for name, module, cls in (
@@ -49,7 +49,8 @@ def _installed() -> tuple[EntryPoint, ...]:
 class NodeRegistry:
     """The nodes of one process.
 
-    `classes`: of the program itself. `ports`: what effects ask for, by its type; called when the first one is made.
+    `classes`: those of the program itself. `ports`: the ports of effects, by type; called when the first one
+    is created.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class NodeRegistry:
         return tuple(sorted({*(name for _, name in self._classes), *self._by_name()}))
 
     def instance(self, node_type: str, name: str) -> Any:
-        """The node itself, made once. Raises `NodeNotAvailable`."""
+        """The node itself, created once. Raises `NodeNotAvailable`."""
         key = (node_type, name)
         if key not in self._instances:
             cls = self.find(*key)
@@ -122,7 +123,7 @@ def _load(entry: EntryPoint) -> NodeClass:
     where = f"the node {entry.name!r} of the package {package!r} ({entry.value})"
     try:
         loaded = entry.load()
-    # SystemExit, too: some packages leave when something of theirs is missing.
+    # SystemExit, too: some packages exit when one of their dependencies is missing.
     except (Exception, SystemExit) as error:
         raise NodeNotAvailable(f"{where} cannot be loaded: {_reason(error)}; fix the package") from error
     if not (isinstance(loaded, type) and issubclass(loaded, Node | NodeOrchestrator) and loaded.node_type):
@@ -137,7 +138,9 @@ def _load(entry: EntryPoint) -> NodeClass:
 
 
 def _reason(error: BaseException) -> str:
-    """The text of what is wrong with the code; of any other error, which may say anything, only where it was raised."""
+    """The text of an error in the code; for any other error, whose text may contain anything, only where it
+    was raised.
+    """
     if isinstance(error, PodiumError | ImportError | AttributeError | SyntaxError):
         return typed_reason(error)
     where = raised_at(error)

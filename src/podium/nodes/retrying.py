@@ -1,4 +1,4 @@
-"""How an effect tries again inside one attempt of its step: which errors, how often, after which pauses.
+"""Retries of an effect inside one attempt of its step: for which errors, how often, after which delays.
 
 The attempts of the step are the other level; the machine decides about those.
 """
@@ -6,12 +6,12 @@ The attempts of the step are the other level; the machine decides about those.
 from podium.nodes.errors import CircuitOpen
 from podium.plan.plan import NodeRetry
 
-# Errors by which a service shows that it cannot be used now; they open its breaker.
+# Errors that mean that a service is unavailable; they open its breaker.
 TRANSIENT = ("EffectExecutionError", "ConnectionError", "TimeoutError")
 
 
 def pause_after(policy: NodeRetry | None, tries: int, error: Exception) -> float | None:
-    """The seconds until the next try; None if there is none. `tries`: how many there were."""
+    """The seconds until the next try; None if there is none. `tries`: the number of tries so far."""
     if policy is None or tries > policy.retries or not is_named(error, policy.on):
         return None
     return float(min(policy.delay * policy.factor ** (tries - 1), policy.max_delay))

@@ -1,8 +1,8 @@
-"""What a contract says about its runs, beyond the models of the specification.
+"""Settings of a contract for its runs, beyond the models of the specification.
 
-The specification's executor reads none of this; only `nodes/compiling.py` does. Models that forbid unknown keys make
-such a key an error, because one without effect there would change how failures are treated. `defer_build`: most
-commands need the names of the fields only, so a validator is built when it is first used.
+The specification's executor ignores all of this; only `nodes/compiling.py` reads it. Models that forbid
+unknown keys make such a key an error, because an ineffective key there would change how failures are treated.
+`defer_build`: most commands need the names of the fields only, so a validator is built when it is first used.
 """
 
 from typing import Any, Final, Literal, TypeAlias

@@ -1,8 +1,9 @@
-"""What a failure of a node may say: the one place through which its errors pass on their way to any log.
+"""The permitted content of a node's errors: all of them pass through here on their way to any log.
 
-The text of an exception is never used, because services repeat what they were sent: passwords, addresses, personal
-data. What is said instead is composed of words that cannot hold any of it: the names of node and operation, a code, the
-class of the error, the file and line of the node where it was raised, and the correlation id.
+The text of an exception is never used, because services quote what they were sent: passwords, addresses,
+personal data. The message is composed of parts that cannot contain any of it: the names of node and
+operation, a code, the class of the error, the file and line of the node where it was raised, and the
+correlation id.
 """
 
 import re
@@ -26,7 +27,9 @@ _MAX_FIELDS: Final = 5
 
 
 def safe_correlation_id(found: Any, run_id: str) -> str:
-    """The correlation id of an event. Only a UUID is one: any other text may be something that must not be shown."""
+    """The correlation id of an event, if it is a UUID: any other text may contain something that must not be
+    shown.
+    """
     try:
         return str(UUID(found)) if isinstance(found, str) else run_id
     except ValueError:
@@ -39,7 +42,7 @@ def safe_code(error: BaseException) -> str:
 
 
 def safe_message(error: BaseException, *, node: str, operation: str, correlation_id: str) -> str:
-    """What a log may say about the error."""
+    """The message about the error for logs."""
     kind = type(error).__name__
     shown = kind if _CLASS.fullmatch(kind) else "an error"
     where = raised_at(error)
@@ -50,7 +53,7 @@ def safe_message(error: BaseException, *, node: str, operation: str, correlation
 
 
 def invalid_fields(invalid: ValidationError, model: type[BaseModel]) -> str:
-    """Which fields do not fit and why, without any value and without any key that came with the data."""
+    """Which fields are invalid and why, without any value and without any key from the data."""
     known = _field_names(model)
     errors = invalid.errors(include_url=False, include_input=False, include_context=False)
     listed = list(dict.fromkeys(_described(error, known) for error in errors))
@@ -64,7 +67,7 @@ def _described(error: ErrorDetails, known: frozenset[str]) -> str:
 
 
 def _field_names(model: type[BaseModel]) -> frozenset[str]:
-    """The names of all fields of a model and of those inside it, as far as its schema shows them."""
+    """The names of all fields of a model and of those inside it, as far as its schema contains them."""
     names: set[str] = set(model.model_fields)
     try:
         schema = model.model_json_schema()

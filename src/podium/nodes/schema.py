@@ -15,7 +15,7 @@ def contract_schema() -> dict[str, Any]:
         **schema,
         "title": "Podium node contract",
     }
-    # What only runs read, beside the fields of the specification.
+    # Fields that only runs read, added to those of the specification.
     schema["$defs"]["ModelCoordinationRules"]["properties"] |= RunRules.model_json_schema()["properties"]
     schema["$defs"]["StepNode"] = StepNode.model_json_schema()
     steps = schema["properties"]["steps"]
@@ -27,7 +27,7 @@ def contract_schema() -> dict[str, Any]:
         "anyOf": [{"type": "string", "pattern": f"^{SEMVER_TEXT}$"}, version],
     }
     step = schema["$defs"]["ModelWorkflowStep"]["properties"]
-    # In a file a step may also be called by a name; the reader turns names into UUIDs.
+    # In a file a step may also be identified by a name; the reader replaces names by UUIDs.
     for text in (step["step_id"], step["depends_on"]["items"]):
         del text["format"]
     return schema

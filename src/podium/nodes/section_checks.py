@@ -1,7 +1,7 @@
 """Whether the sections of a contract fit its graph: every problem at its position.
 
-A section has to have an effect: one that no node of the graph reads is an error, and so is an event, an intent or a
-dependency that the graph does not know.
+A section has to have an effect: one that no node of the graph reads is an error, and so is an event, an
+intent or a dependency that the graph does not know.
 """
 
 import re
@@ -111,7 +111,7 @@ class SectionChecks:
             )
 
     def _check_handling(self, index: int, event: ConsumedEvent) -> None:
-        """What the nodes of the graph can do with it, and that each key has an effect."""
+        """How the nodes of the graph can handle it, and whether each key has an effect."""
         place: NodePath = ("consumed_events", index)
         able = {
             kind
@@ -258,7 +258,7 @@ class SectionChecks:
         self._check_twice("dependencies", [one.name for one in dependencies], "name")
 
     def _operations(self) -> Iterable[Operation]:
-        """Those that the steps carry out."""
+        """The operations that the steps execute."""
         for name, cls in self._classes.items():
             found = cls.operations.get(self._steps[name].operation)
             if found is not None:
@@ -277,7 +277,7 @@ class SectionChecks:
 
 
 def _facts(cls: NodeClass, fact: str) -> Any:
-    """What a class says about itself; an orchestrator says nothing."""
+    """A fact that a class declares; an orchestrator declares none."""
     return getattr(cls, fact, getattr(Node, fact))
 
 

@@ -73,5 +73,5 @@ class Sections(BaseModel):
     dependencies: list[Dependency] | None = None
 
 
-# Given to nodes; the others are compared with the graph.
+# Passed to nodes; the others are compared with the graph.
 READ_BY_NODES: Final = ("consumed_events", "published_events", "intent_consumption", "time_injection")

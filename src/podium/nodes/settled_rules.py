@@ -1,4 +1,4 @@
-"""The coordination rules of a contract, each value settled: what two places say differently is an error."""
+"""The coordination rules of a contract with unique values: contradictions between two places are errors."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ from podium.nodes.validation import mode_problems
 DEFINITION: Final = ("workflow_coordination", "workflow_definition")
 _METADATA: Final = (*DEFINITION, "workflow_metadata")
 _RULES: Final = (*DEFINITION, "coordination_rules")
-# What may be written in both places.
+# Rules that may be written in both places.
 _SHARED: Final = ("execution_mode", "timeout_ms")
 
 
 def settled_rules(
     root: tree.Node, metadata: ModelWorkflowDefinitionMetadata, problems: ContractProblems
 ) -> RunRules | None:
-    """The rules with the values of the metadata where they have none. None if they cannot be used."""
+    """The rules, with the values of the metadata as defaults. None if they cannot be used."""
     found = tree.find(root, _RULES)
     written: Plain = tree.plain(found) if found is not None else {"version": "1.0.0"}
     rules = validated(RunRules, written, _RULES, problems) if isinstance(written, dict) else None

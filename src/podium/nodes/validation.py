@@ -1,11 +1,11 @@
-"""Is a workflow definition with its steps one that can be executed?
+"""Whether a workflow definition with its steps can be executed.
 
-One pass, O(V + E), answers that and yields the order of execution, so that nobody has to ask twice. Problems
-come in a fixed order: the definition, then each step as declared, then each dependency as declared, then
-cycles. Nothing here raises, whatever the models contain: they may have been built without validation.
+One pass, O(V + E), answers that and also returns the order of execution. Problems are in a fixed order: the
+definition, then each step as declared, then each dependency as declared, then cycles. Nothing here raises,
+whatever the models contain: they may have been built without validation.
 
-A disabled step is only checked for what others rely on (its id, its references, cycles through it); what it
-would do may well be valid only in a later version.
+A disabled step is only checked for what others depend on (its id, its references, cycles through it); what it
+would do may be valid only in a later version.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from podium.nodes.definition import (
 from podium.nodes.enums import EnumActionType, EnumExecutionMode
 from podium.plan import graph
 
-# Where an action of each step type goes. `conditional` is a word of the language without a route: reserved.
+# Target of an action, by step type. `conditional` is a reserved word without a target.
 ROUTES: Final[dict[str, tuple[EnumActionType, str]]] = {
     "compute": (EnumActionType.COMPUTE, "NodeCompute"),
     "effect": (EnumActionType.EFFECT, "NodeEffect"),
@@ -41,7 +41,7 @@ SUPPORTED_MODES: Final = tuple(mode.value for mode in EnumExecutionMode if mode 
 
 
 class ProblemKind(StrEnum):
-    """What kind of rule was broken; a file's diagnostic is chosen by it."""
+    """The kind of rule that was broken, which determines a file's diagnostic."""
 
     INVALID_VALUE = "INVALID_VALUE"
     UNKNOWN_MODE = "UNKNOWN_MODE"
@@ -53,7 +53,7 @@ class ProblemKind(StrEnum):
 
 
 class Problem(NamedTuple):
-    """One broken rule: the sentence for people, and where it is for programs."""
+    """One broken rule: the sentence for people, and the place for programs."""
 
     kind: ProblemKind
     message: str
@@ -64,7 +64,7 @@ class Problem(NamedTuple):
 
 
 class Examination(NamedTuple):
-    """Everything there is to know before executing; the order is only meaningful without problems."""
+    """Everything that is needed before executing; the order is only meaningful without problems."""
 
     problems: list[Problem]
     # Per step, the indexes of the enabled steps it depends on, as written: in any order, with repeats.
@@ -97,7 +97,7 @@ def examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
 
 
 def order_steps(steps: Sequence[ModelWorkflowStep]) -> graph.Ordering:
-    """The one order of steps: waves of indexes, or the cycle that prevents it."""
+    """The order of steps: waves of indexes, or the cycle that prevents one."""
     index_of: dict[int, int] = {}
     for index, step in enumerate(steps):
         index_of.setdefault(step.step_id.int, index)
@@ -137,8 +137,8 @@ def _examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
 
 
 def _indexed_dependencies(steps: Sequence[ModelWorkflowStep], index_of: dict[int, int]) -> list[list[int]]:
-    """Per step, the indexes of the steps it names; names that no step has are left out."""
-    # Loops with one look-up each: a comprehension inside another is a call of its own for every step.
+    """Per step, the indexes of the steps it names; unknown names are omitted."""
+    # Explicit loops: a nested comprehension would be an additional call for every step.
     every: list[list[int]] = []
     for step in steps:
         indexes: list[int] = []
@@ -153,13 +153,13 @@ def _indexed_dependencies(steps: Sequence[ModelWorkflowStep], index_of: dict[int
 def _order(
     steps: Sequence[ModelWorkflowStep], every: list[list[int]]
 ) -> tuple[list[list[int]], graph.Ordering]:
-    """The dependencies that count, and the order they give."""
+    """The effective dependencies, and the order they give."""
     disabled = {index for index, step in enumerate(steps) if not step.enabled}
     ordering = graph.order(every)
     if ordering.cycle or not disabled:
         return every, ordering
-    # A graph without cycles has none in any part of it, so the full graph was the one to check. A disabled
-    # step counts as done: whatever waits for it need not wait.
+    # A graph without cycles has none in any part of it, so it is sufficient to check the full graph. A
+    # disabled step counts as done: its dependants need not wait for it.
     enabled = [[needed for needed in group if needed not in disabled] for group in every]
     return enabled, graph.order(enabled)
 
@@ -177,7 +177,7 @@ def _unknown_dependencies(index: int, step: ModelWorkflowStep, index_of: dict[in
 
 
 def _unusable(steps: object) -> list[Problem]:
-    """What keeps the steps from being looked into at all."""
+    """Problems that prevent the steps from being examined at all."""
     if not isinstance(steps, list | tuple):
         message = f"Steps must be a list of ModelWorkflowStep, not {type(steps).__name__}"
         return [Problem(ProblemKind.INVALID_VALUE, message, ("steps",))]
@@ -232,7 +232,7 @@ def mode_problems(mode: object) -> list[Problem]:
 
 
 def _is_sound(step: ModelWorkflowStep) -> bool:
-    """The quick answer for the usual step; `_described` finds the words for the others."""
+    """A fast check for the usual step; `_described` finds the messages for the others."""
     try:
         return (
             step.step_type in ROUTES
@@ -288,7 +288,7 @@ def _called(index: int, step: ModelWorkflowStep) -> str:
 
 
 def describe_cycle(cycle: Sequence[int], names: Sequence[str]) -> str:
-    """A cycle as people read it, from its first step back to it; of a long one only the beginning."""
+    """A cycle for people, from its first step back to it; a long one is truncated."""
     shown = " -> ".join(f"'{names[index]}'" for index in cycle[:_MAX_NAMES])
     if len(cycle) > _MAX_NAMES:
         shown += f" -> ... ({len(cycle) - _MAX_NAMES} more)"
@@ -300,7 +300,7 @@ def _is_within(value: object, lowest: int, highest: int) -> bool:
 
 
 def _bounds_of(model: type[BaseModel], field: str) -> tuple[int, int]:
-    """The bounds as the model declares them, so that they are written down once."""
+    """The bounds declared by the model, so that they are defined once."""
     lowest, highest = 0, 2**63
     for rule in model.model_fields[field].metadata:
         if isinstance(rule, Ge):
@@ -311,7 +311,8 @@ def _bounds_of(model: type[BaseModel], field: str) -> tuple[int, int]:
 
 
 _MAX_NAMES: Final = 10
-# Only the fields that reach an action: a value the action would refuse is better told before anything runs.
+# Only the fields that are passed to an action: a value that the action would refuse is reported before
+# anything runs.
 _BOUNDS: Final = {
     field: _bounds_of(ModelWorkflowStep, field) for field in ("timeout_ms", "retry_count", "priority")
 }

@@ -1,1 +1,1 @@
-"""What one can ask of the system. The command line, the HTTP routes and the web page use these names."""
+"""The use cases of the system. The command line, the HTTP routes and the web page share their names."""

@@ -1,7 +1,7 @@
-"""Who asks in this process, what they may do, and the record of every refusal.
+"""The identity of the caller in this process, its permissions, and the record of every refusal.
 
-Without rules (`access:` in the configuration) the user of the machine owns everything: then only decisions about
-signals, approvals and refusals are recorded.
+Without rules (`access:` in the configuration) the user of the machine owns everything: then only decisions
+about signals, approvals and refusals are recorded.
 """
 
 import msgspec
@@ -17,14 +17,14 @@ from podium.ports.clock import Clock
 from podium.ports.store import Store
 
 ACCEPTED, REJECTED = "ACCEPTED", "REJECTED"
-# Of a run that does not exist. Not an id: no tenant has this name.
+# Tenant of a run that does not exist. Not a valid id, so no tenant has this name.
 UNKNOWN_TENANT = "-"
 _MAX_TEXT = 500
 _SHA256_DIGITS = 64
 
 
 class NotAllowed(PodiumError):
-    """The role of the actor is not enough, or a step asked something of its own run."""
+    """The role of the actor is not sufficient, or a step requested something of its own run."""
 
     code = "AUTHZ_DENIED"
 
@@ -34,7 +34,7 @@ class ReasonRequired(PodiumError):
 
 
 class TenantForbidden(PodiumError):
-    """The actor has no role in a tenant. Of a run of such a tenant they only learn that it is not found."""
+    """The actor has no role in a tenant. Runs of such a tenant are reported to the actor as not found."""
 
     code = "AUTHZ_TENANT_FORBIDDEN"
 
@@ -45,7 +45,7 @@ class Access(msgspec.Struct, frozen=True):
     key: AuditKey | None = None
     # Tenants with rules; None: there are no rules at all.
     tenants: frozenset[str] | None = None
-    # Only runs of these projects exist for the actor; empty: of all.
+    # The projects whose runs are visible to the actor; empty: all.
     projects: frozenset[str] = frozenset()
 
     @property
@@ -53,7 +53,16 @@ class Access(msgspec.Struct, frozen=True):
         return self.tenants is not None
 
     def decide(self, operation: Operation, tenant_id: str, reason: str | None = None) -> Denial | None:
-        return self.authoriser.decide(self.actor, operation, tenant_id, reason or "")
+        denial = self.authoriser.decide(self.actor, operation, tenant_id, reason or "")
+        if denial is None and self.projects and operation.concerns_all_projects:
+            return self._denied(f"{operation.name} concerns all projects of a tenant")
+        return denial
+
+    def _denied(self, wanted: str) -> Denial:
+        projects = ", ".join(sorted(self.projects))
+        return Denial(
+            "AUTHZ_DENIED", f"{wanted}, and the token of {self.actor.name!r} is for the projects {projects}"
+        )
 
     def sees_project(self, project_id: str) -> bool:
         return not self.projects or project_id in self.projects
@@ -69,9 +78,9 @@ class Access(msgspec.Struct, frozen=True):
         reason: str | None = None,
         records: bool = True,
     ) -> None:
-        """Raises `RunNotFound` if the actor may not even look at this run, `TenantForbidden`, `NotAllowed`,
-        `ReasonRequired`. What is refused is recorded; what is allowed and changes something, too, if there are rules,
-        unless the caller `records` that itself.
+        """Raises `RunNotFound` if the actor may not even see this run, `TenantForbidden`, `NotAllowed`,
+        `ReasonRequired`. Refusals are recorded; if there are rules, so are permitted changes, unless the
+        caller `records` them itself.
         """
         denial = self.decide(operation, tenant_id, reason)
         if denial is None:
@@ -87,19 +96,21 @@ class Access(msgspec.Struct, frozen=True):
     async def require_project(
         self, store: Store, clock: Clock, operation: Operation, tenant_id: str, project_id: str
     ) -> None:
-        """Raises `NotAllowed`, and records it, for a project that the actor's token is not for."""
+        """Raises `NotAllowed`, and records it, for a project that the actor's token does not cover."""
         if not self.sees_project(project_id):
-            projects = ", ".join(sorted(self.projects))
-            denial = Denial(
-                "AUTHZ_DENIED",
-                f"the token of {self.actor.name!r} is for the projects {projects}, and not for {project_id!r}",
-            )
+            denial = self._denied(f"{operation.name} concerns the project {project_id!r}")
             await store.record_audit([self.draft(clock, operation.name, tenant_id, denial)])
             raise NotAllowed(denial.text)
 
+    async def record_miss(
+        self, store: Store, clock: Clock, operation_name: str, tenant_id: str, error: PodiumError
+    ) -> None:
+        """Record that the actor named something that is not there for it."""
+        await store.record_audit([self.draft(clock, operation_name, tenant_id, error)])
+
     async def require_everywhere(self, store: Store, clock: Clock, operation: Operation) -> None:
-        """The same for what concerns all tenants: it is decided and recorded in each. Raises `NotAllowed`, which names
-        none of them.
+        """The same for operations on all tenants: decided and recorded in each. Raises `NotAllowed`, which
+        does not name any of them.
         """
         tenants = sorted(self.tenants) if self.tenants is not None else [DEFAULT_TENANT]
         denials = [self.decide(operation, tenant) for tenant in tenants]
@@ -130,7 +141,7 @@ class Access(msgspec.Struct, frozen=True):
         request_sha256: str | None = None,
         plan_sha256: str | None = None,
     ) -> AuditDraft:
-        """The record of a decision; it goes into the store together with what was decided."""
+        """The record of a decision; it is stored together with what was decided."""
         text = refusal.text if isinstance(refusal, Denial) else str(refusal) if refusal is not None else None
         entry = AuditEntry(
             at=timestamp(clock.now()),
@@ -151,20 +162,20 @@ class Access(msgspec.Struct, frozen=True):
         return AuditDraft(entry, self.key)
 
     def _chain(self, tenant_id: str) -> str:
-        """Names that are not configured do not make chains of their own."""
+        """Names that are not configured do not get chains of their own."""
         is_known = tenant_id in self.tenants if self.tenants is not None else is_id(tenant_id)
         return tenant_id if is_known else DEFAULT_TENANT
 
 
 def excerpt(text: str, length: int = _MAX_TEXT) -> str:
-    """Text of a caller as it can always be recorded: not too long, and without half characters. What could not be
-    recorded would leave no trace.
+    """A caller's text in a form that can always be recorded: truncated, and without lone surrogates.
+    Otherwise it would leave no trace.
     """
     return text[:length].encode(errors="backslashreplace").decode()
 
 
 def _kept(run_id: str | None) -> str | None:
-    """What was asked for may be any text, of any length."""
+    """A requested id may be any text, of any length."""
     return run_id if run_id is None or is_id(run_id) else ascii(run_id)[:_MAX_TEXT]
 
 

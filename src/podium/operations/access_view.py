@@ -1,4 +1,4 @@
-"""Who an actor is, how that is known, and what they may do in which tenant."""
+"""The identity of an actor, how it was authenticated, and its permissions in each tenant."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ from podium.access.policy import AccessPolicy
 from podium.log.ids import check_id
 from podium.operations.access import Access
 
-# A reason is asked for when something is done; here it is as if one was given.
+# A reason is only required when something is done; here the check assumes one.
 _SOME_REASON = "any"
 
 
 class TenantAccess(msgspec.Struct, frozen=True):
-    # As they are configured; a role may include others.
+    # As configured; a role may include others.
     roles: tuple[str, ...]
     # By the name of the operation.
     operations: Mapping[str, bool]
@@ -23,7 +23,7 @@ class TenantAccess(msgspec.Struct, frozen=True):
 
 class AccessView(msgspec.Struct, frozen=True, omit_defaults=True):
     actor: str
-    # How the actor is known; None of one who was asked about.
+    # How the actor was authenticated; None for an actor other than the caller.
     method: str | None
     has_rules: bool
     tenants: Mapping[str, TenantAccess]
@@ -37,7 +37,9 @@ def all_operations() -> tuple[Operation, ...]:
 def describe_access(
     access: Access, policy: AccessPolicy | None, name: str | None = None, tenant_id: str | None = None
 ) -> AccessView:
-    """Of the caller, or of the actor with this name; in one tenant, or in all in which they have a role."""
+    """The access of the caller, or of the actor with this name; in one tenant, or in all in which the actor
+    has a role.
+    """
     if name is not None:
         check_id("actor", name)
     actor = access.actor if name is None else Actor(name, Method.PROGRAM)

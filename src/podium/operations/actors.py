@@ -1,4 +1,4 @@
-"""Who asks: whom the program names, who presents a token, or the user that the process runs as."""
+"""The identity of the caller: named by the program, proven by a token, or the user that the process runs as."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -16,8 +16,8 @@ TOKEN: Final = "PODIUM_TOKEN"
 def identify(
     policy: "AccessPolicy | None", variables: Mapping[str, str], given: str | Actor | None = None
 ) -> Actor:
-    """`given`: by a program that knows for whom it acts. Raises `NotAllowed` for an unknown token: who presents one
-    does not want to be anyone else. Messages never show it.
+    """`given`: from a program that knows for whom it acts. Raises `NotAllowed` for an unknown token, because
+    a caller with a token does not want another identity. Messages never show the token.
     """
     if isinstance(given, Actor):
         return given

@@ -1,4 +1,4 @@
-"""Who approved or rejected what in a run, and how that is known."""
+"""Approvals and rejections in a run: who decided, and how the person was identified."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,7 +12,7 @@ from podium.log.transitions import TASK_ENDS
 from podium.ports.store import EventLog
 from podium.runtime.reading import records_of
 
-# Where the name of a step is, of a decision about the run as a whole.
+# Used instead of the name of a step, for a decision about the run as a whole.
 PLAN: Final = "the plan"
 
 
@@ -21,7 +21,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     approved: bool
     by: str
     by_method: str | None = None
-    # The name that was given with the answer; nothing checks it.
+    # The name that was given with the answer; it is not verified.
     claimed_by: str | None = None
 
     @property
@@ -44,7 +44,7 @@ def plan_decision(approval: RunApproved) -> Decision:
 async def decisions_of(
     log: EventLog, run_id: RunId, also: Callable[[EventRecord], None] | None = None
 ) -> list[Decision]:
-    """In the order of the log. `also`: whatever else wants to see its records."""
+    """In the order of the log. `also`: called with each record."""
     found: list[Decision] = []
     async for record in records_of(log, run_id):
         if also is not None:

@@ -1,11 +1,11 @@
-"""An audit log in a file: JSON lines, which anybody can read and verify without Podium.
+"""An audit log in a file: JSON lines that can be read and verified without Podium.
 
     {"format":"podium-audit-1","tenants":["acme"]}
     {"tenantId":"acme","seq":1,"content":"{...}","seal":"..."}
     {"head":{"tenantId":"acme","seq":1,"seal":"...","headSeal":"...","auditKeyId":"..."}}
 
-`content` is a text with the canonical JSON that the seal is over. The head of a chain follows its last record. A file
-may be anything, damaged and hostile ones included: what is wrong with it is found, line by line, and never raised.
+`content` is a text with the canonical JSON that was sealed. The head of a chain follows its last record. A
+file may be damaged or malicious: its problems are reported line by line, and never raised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from podium.access.audit_verification import ChainVerifier, ExpectedRecord, Find
 from podium.operations.audit_results import Verification, VerifiedChain, no_chain
 
 FORMAT: Final = "podium-audit-1"
-# Several times what the largest record takes.
+# Several times the size of the largest record.
 MAX_LINE: Final = 1 << 20
 
 _Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -35,7 +35,7 @@ class _Record(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     seq: _Seq
     seal: str
     content: str | None = None
-    # Instead, of a content that is not text: nothing that Podium wrote.
+    # Used for content that is not text, which Podium never writes.
     content_base64: bytes | None = None
 
 
@@ -74,7 +74,7 @@ def head_line(head: AuditHead) -> bytes:
 
 
 def lines_of(file: IO[bytes]) -> Iterator[Line]:
-    """Lines with their numbers; None for one that is too long, of which only a part is ever in memory."""
+    """Lines with their numbers; None for one that is too long, which is never completely in memory."""
     number = 0
     while line := file.readline(MAX_LINE):
         number += 1
@@ -113,7 +113,7 @@ class _FileVerifier:
         self._chains: dict[str, VerifiedChain] = {}
         self._verifier: ChainVerifier | None = None
         self._chain: VerifiedChain | None = None
-        # As the first line says; None until there is one.
+        # The tenants in the first line; None until it was read.
         self._tenants: list[str] | None = None
         self._line = 0
 
@@ -162,7 +162,7 @@ class _FileVerifier:
         return self._wanted in (None, tenant_id)
 
     def _verifier_of(self, tenant_id: str) -> ChainVerifier:
-        """Of the chain that is being read; a line of another tenant starts another one."""
+        """The verifier of the current chain; a line of another tenant starts a new one."""
         if self._verifier is not None and self._chain is not None and self._chain.tenant == tenant_id:
             return self._verifier
         self._close(None)

@@ -1,4 +1,4 @@
-"""Keys of the audit log: made, and read from where they are kept."""
+"""Keys of the audit log: creating them, and reading them from their source."""
 
 import os
 import secrets
@@ -21,7 +21,9 @@ class InvalidAuditKey(PodiumError):
 
 
 def read_audit_key(source: SecretSource) -> AuditKey:
-    """Raises `InvalidAuditKey`, and `SecretNotFound` or `SecretProviderFailed` with what is about an audit key."""
+    """Raises `InvalidAuditKey`, and `SecretNotFound` or `SecretProviderFailed` with messages about an audit
+    key.
+    """
     try:
         return AuditKey.from_text(source.read())
     except ValueError as error:
@@ -35,7 +37,9 @@ def keys_by_id(keys: Iterable[AuditKey]) -> dict[str, AuditKey]:
 
 
 def make_audit_key(path: Path) -> AuditKey:
-    """Write a new key into a new file that only its owner can read. Raises OSError: an existing file stays as it is."""
+    """Write a new key into a new file that only its owner can read. Raises OSError if the file exists, which
+    is not changed.
+    """
     text = secrets.token_hex(MIN_KEY_BYTES)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
     with os.fdopen(file, "w") as opened:

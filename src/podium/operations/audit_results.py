@@ -1,4 +1,4 @@
-"""What a verification of an audit log has found."""
+"""The results of verifying an audit log."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ import msgspec
 from podium.access.audit import AuditHead
 from podium.access.audit_verification import Finding, FindingKind
 
-# Of a file full of nonsense, each line is a finding.
+# Every line of a meaningless file is a finding.
 MAX_FINDINGS: Final = 1000
 
 
@@ -27,7 +27,7 @@ class Verification(msgspec.Struct):
 
     chains: list[VerifiedChain] = msgspec.field(default_factory=list)
     findings: list[Finding] = msgspec.field(default_factory=list)
-    # By kind, also of those that are not listed.
+    # By kind, including those that are not listed.
     counts: dict[FindingKind, int] = msgspec.field(default_factory=dict)
 
     def add(self, found: Sequence[Finding]) -> None:
@@ -45,5 +45,5 @@ class Verification(msgspec.Struct):
 
 
 def no_chain(tenant_id: str) -> Finding:
-    """To verify nothing must not look like success."""
+    """Verifying nothing must not look like success."""
     return Finding(kind=FindingKind.MISSING, tenant=tenant_id, text="this tenant has no audit records")

@@ -1,4 +1,4 @@
-"""Moments that a person gives, as an age or as a date."""
+"""Moments entered by a person, as an age or as a date."""
 
 from datetime import UTC, datetime
 
@@ -7,12 +7,12 @@ from podium.operations.retention import parse_age
 
 
 def moment_of(text: str, now: datetime) -> Timestamp | None:
-    """`7d` before now, or a date or moment of ISO 8601, in UTC if it does not say otherwise; None if it is neither."""
+    """`7d` before now, or an ISO 8601 date or moment, in UTC by default; None for anything else."""
     return _moment(text, now, -1)
 
 
 def later_moment_of(text: str, now: datetime) -> Timestamp | None:
-    """The same with `90d` after now."""
+    """The same, but `90d` means after now."""
     return _moment(text, now, 1)
 
 

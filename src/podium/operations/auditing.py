@@ -1,4 +1,4 @@
-"""The audit log of a store: read it, take it along, and verify it. None of this changes anything."""
+"""Reads, exports and verifies the audit log of a store. None of this changes anything."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from podium.ports.clock import Clock
 from podium.ports.store import AuditLog, Store
 
 _PAGE: Final = 500
-# Also records with numbers that no record has are found.
+# So that records with impossible numbers are found, too.
 _BEFORE_ALL: Final = -(2**63)
 
 
@@ -27,11 +27,13 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     outcome: str | None = None
     since: Timestamp | None = None
+    # Only records with smaller numbers: those of the page before.
+    before: int | None = None
     limit: int = 50
 
 
 class ListedRecord(msgspec.Struct, frozen=True):
-    """A record as it is, not verified. `entry`: its content, None if that cannot be read."""
+    """A record as stored, not verified. `entry`: its content, None if it cannot be read."""
 
     record: AuditRecord
     entry: Mapping[str, Any] | None
@@ -40,9 +42,10 @@ class ListedRecord(msgspec.Struct, frozen=True):
 async def readable_tenants(
     store: Store, clock: Clock, access: Access, tenant_id: str | None = None
 ) -> Sequence[str]:
-    """The tenants whose chains the actor may read: the one that is asked for, or all of them.
+    """The tenants whose chains the actor may read: the requested one, or all of them.
 
-    Raises `InvalidId`, and `NotAllowed` or `TenantForbidden` for the tenant that is asked for, or if none may be read.
+    Raises `InvalidId`, and `NotAllowed` or `TenantForbidden` for the requested tenant, or if none may be
+    read.
     """
     if tenant_id is not None:
         check_id("tenant_id", tenant_id)
@@ -57,7 +60,9 @@ async def readable_tenants(
 
 
 def _may_read(access: Access, tenant_id: str) -> bool:
-    """The chain of a tenant that is not configured, with attempts in unknown tenants, is for auditors of all others."""
+    """The chain for unconfigured tenants, with attempts in unknown ones, may be read by auditors of all
+    others.
+    """
     known = access.tenants
     asked = (tenant_id,) if known is None or tenant_id in known else known
     return all(access.decide(READ_AUDIT, tenant) is None for tenant in asked)
@@ -66,9 +71,10 @@ def _may_read(access: Access, tenant_id: str) -> bool:
 async def list_audit(store: AuditLog, tenant_id: str, query: AuditQuery) -> list[ListedRecord]:
     """The newest records that match, oldest first."""
     head = await store.audit_head(tenant_id)
-    if head is not None and query == AuditQuery(limit=query.limit):
-        newest = await _matching(store, tenant_id, query, after=head.seq - query.limit)
-        # Fewer only if the chain is short, or if its head is wrong: that must hide nothing.
+    if head is not None and query == AuditQuery(before=query.before, limit=query.limit):
+        last = head.seq if query.before is None else min(head.seq, query.before - 1)
+        newest = await _matching(store, tenant_id, query, after=last - query.limit)
+        # Fewer only if the chain is short, or if its head is wrong, which must not hide records.
         if len(newest) == query.limit:
             return newest
     return await _matching(store, tenant_id, query, after=_BEFORE_ALL)
@@ -77,6 +83,8 @@ async def list_audit(store: AuditLog, tenant_id: str, query: AuditQuery) -> list
 async def _matching(store: AuditLog, tenant_id: str, query: AuditQuery, *, after: int) -> list[ListedRecord]:
     newest: deque[ListedRecord] = deque(maxlen=query.limit)
     async for record in _records(store, tenant_id, after):
+        if query.before is not None and record.seq >= query.before:
+            break
         listed = ListedRecord(record, _entry(record))
         if _matches(listed.entry, query):
             newest.append(listed)
@@ -91,7 +99,7 @@ def _entry(record: AuditRecord) -> Mapping[str, Any] | None:
 
 
 def _matches(entry: Mapping[str, Any] | None, query: AuditQuery) -> bool:
-    """What cannot be read matches everything: it is damaged, which must not go unnoticed."""
+    """What cannot be read matches everything: it is damaged, which must be noticed."""
     if entry is None:
         return True
     return (
@@ -103,7 +111,7 @@ def _matches(entry: Mapping[str, Any] | None, query: AuditQuery) -> bool:
 
 
 async def export_audit(store: AuditLog, tenants: Sequence[str]) -> AsyncIterator[bytes]:
-    """The lines of a file with these chains, each with its head behind it."""
+    """The lines of a file with these chains, each followed by its head."""
     yield header_line(tenants)
     for tenant_id in tenants:
         async for one in _chain(store, tenant_id):
@@ -119,7 +127,7 @@ async def verify_store(
     keys: Mapping[str, AuditKey],
     expected: ExpectedRecord | None = None,
 ) -> Verification:
-    """Verify these chains while others may continue them."""
+    """Verify these chains while other processes may extend them."""
     result = Verification()
     for tenant_id in tenants:
         verifier = ChainVerifier(tenant_id, keys, expected)
@@ -138,8 +146,8 @@ async def verify_store(
 async def _chain(store: AuditLog, tenant_id: str) -> AsyncIterator[AuditRecord | AuditHead | None]:
     """Every record, then the head, if there is one.
 
-    The head is read after the records, and what it says was added since is read, too: a writer at the same time never
-    makes a chain look damaged.
+    The head is read after the records, and records that were added until then are read, too: a concurrent
+    writer never makes a chain look damaged.
     """
     last = _BEFORE_ALL
     while True:

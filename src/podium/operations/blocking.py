@@ -1,4 +1,4 @@
-"""Asynchronous work for callers that are not: in an event loop of its own."""
+"""Asynchronous work for synchronous callers, in an event loop of its own."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def blocking(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Do it in an event loop of its own: in this thread, or in another one if this one has a running loop."""
+    """Run it in an event loop of its own: in this thread, or in another one if this one has a running loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -20,9 +20,10 @@ def blocking(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Ctrl-C reaches the thread as in the main one: once cancels the work, twice cancels it again.
+    """Ctrl-C has the same effect as in the main thread: once cancels the work, twice cancels it again.
 
-    It comes as KeyboardInterrupt; or, in `asyncio.run`, as a cancel of the task that waits here and cannot notice it.
+    It arrives as KeyboardInterrupt; or, in `asyncio.run`, as a cancellation of the waiting task, which cannot
+    notice it.
     """
     done: Future[T] = Future()
     started: Future[Callable[[], object]] = Future()

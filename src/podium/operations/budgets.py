@@ -1,4 +1,4 @@
-"""A higher budget for a run that is open: `usd=5`, `tokens=100000`, or `STEP.usd=2` for a step that has one."""
+"""A higher budget for an open run: `usd=5`, `tokens=100000`, or `STEP.usd=2` for a step that has one."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _KEYS: Final = ("usd", "tokens", "soft", "reserve")
 
 
 def parse_budget(given: Sequence[str]) -> dict[str, Any]:
-    """What UPDATE_PARAMS takes as `params`; `none` takes a limit away."""
+    """The `params` of UPDATE_PARAMS; `none` removes a limit."""
     of_the_run: dict[str, float | None] = {}
     of_steps: dict[str, dict[str, float | None]] = {}
     for text in given:

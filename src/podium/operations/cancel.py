@@ -1,4 +1,4 @@
-"""Cancel a run: its driver is asked to stop it; a run that no living process drives is stopped by this one."""
+"""Cancels a run: its driver is asked to stop it; a run without a live driver is stopped by this process."""
 
 import contextlib
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class AskedToCancel(NamedTuple):
 async def cancel_run(
     parts: Parts, tenant_id: str, run_id: str, *, reason: str | None = None, env_files: Sequence[EnvFile] = ()
 ) -> AskedToCancel:
-    """Raises `RunNotFound`, and `NotAllowed` to a step of the run itself."""
+    """Raises `RunNotFound`, and `NotAllowed` for a step of the run itself."""
     run, last = await _ask(parts, tenant_id, run_id, {"reason": reason} if reason else {})
     if last is None:
         return AskedToCancel(run, None)
@@ -50,26 +50,26 @@ async def cancel_run(
 async def _ask(
     parts: Parts, tenant_id: str, run_id: str, payload: dict[str, Any]
 ) -> tuple[Run, RunDriver | None]:
-    """Record the wish. With the last driver if no living process will act on it.
+    """Record the request. Returns the last driver if no live process will act on it.
 
-    Of several that cancel a run at the same time one is recorded: a second CANCEL would stop `finally`, and nothing has
-    been done about the first. The same is true of those who cancel one after another a run that no process drives.
+    Of several concurrent cancels only one is recorded: a second CANCEL would stop `finally`, although nothing
+    has been done about the first. The same applies to consecutive cancels of a run that no process drives.
     """
     store, clock, access = parts.store, parts.clock, parts.access()
     send = partial(send_signal, store, clock, tenant_id, run_id, "CANCEL", payload, access=access)
     for tries_left in reversed(range(_MAX_TRIES)):
         run = await store.runs.find(tenant_id, run_id)
         if run.status in TERMINAL:
-            # Changes nothing, and is for those all the same who may cancel.
+            # Changes nothing, but is only permitted to callers who may cancel.
             await check_may_drive(store, clock, run, access, signal_type="CANCEL")
             return run, None
         last = await undriven(store, run, also_queued=True)
         if await (_is_noticed_by_none(store, run) if last is None else _is_asked_for(store, run)):
             await check_may_drive(store, clock, run, access, signal_type="CANCEL")
             return run, last
-        # Others append to a run that is driven; it is asked all the same.
+        # Other processes append to a run that is driven; it is sent the signal nevertheless.
         after = run.head if last is not None or tries_left else None
-        with contextlib.suppress(LogMoved):
+        with contextlib.suppress(LogMoved, RunIsOver):
             await send(after=after)
             return run, last
     with contextlib.suppress(RunIsOver):
@@ -99,7 +99,7 @@ async def _is_asked_for(store: Store, run: Run) -> bool:
 
 
 async def _warn_of_other_host(parts: Parts, run: Run, last: RunDriver) -> None:
-    """Processes of another host cannot be stopped from here: say which steps have left some."""
+    """Processes on another host cannot be stopped from here: report which steps have left some."""
     if not last.is_elsewhere:
         return
     kept = parts.values(run.identity.run_id)
@@ -113,7 +113,7 @@ async def _warn_of_other_host(parts: Parts, run: Run, last: RunDriver) -> None:
 
 
 async def _warn_of_missing_variables(parts: Parts, run: Run, env_files: Sequence[EnvFile]) -> None:
-    """A run that is to end ends all the same; but `finally` may need what is not stored."""
+    """The run is ended in any case; but `finally` may need variables that are not stored."""
     try:
         await require_env_files(parts, run, env_files, f"podium cancel {run.identity.run_id}")
     except EnvFileRequired as missing:

@@ -1,4 +1,4 @@
-"""Who changed what in a run while it was under way, and which attempts got it."""
+"""Changes to an open run: who made them, and to which attempts they applied."""
 
 from typing import Any, Final
 
@@ -13,12 +13,12 @@ _CHANGES: Final = frozenset({"INJECT_OVERRIDE", "UPDATE_TARGET", "UPDATE_PARAMS"
 class Change(msgspec.Struct, rename="camel"):
     signal_id: str
     signal_type: str
-    # Names only: values can be long.
+    # Names only, because values can be long.
     changed: list[str]
     by: str
     by_method: str | None = None
     reason: str | None = None
-    # None: of the run.
+    # None: a change of the run.
     step: str | None = None
     # How many attempts were started with it.
     attempts: int = 0
@@ -38,7 +38,7 @@ def _count(attempts: int) -> str:
 
 
 class Changes:
-    """Collects them from the records of a log, in their order."""
+    """Collects changes from the records of a log, in their order."""
 
     def __init__(self) -> None:
         self._by_signal: dict[str, Change] = {}

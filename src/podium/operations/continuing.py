@@ -1,4 +1,4 @@
-"""Resume a run without driving it here: the workers of its pool continue it."""
+"""Resumes a run without driving it here: the workers of its pool continue it."""
 
 from contextlib import suppress
 
@@ -16,9 +16,10 @@ from podium.runtime.reopening import Reopening, RunEndedAlready
 
 
 async def continue_run(parts: Parts, tenant_id: str, run_id: str) -> Run:
-    """Reopen a run that has ended, or let a paused one continue; a run that works is left as it is.
+    """Reopen a run that has ended, or let a paused one continue; a working run is not changed.
 
-    Raises `RunEndedAlready` for one that has completed, `OtherEngine` for one of no pool, and what `resume_run` does.
+    Raises `RunEndedAlready` for one that has completed, `OtherEngine` for one outside of pools, and what
+    `resume_run` raises.
     """
     run = await parts.store.runs.find(tenant_id, run_id)
     if run.pool is None:
@@ -35,7 +36,7 @@ async def continue_run(parts: Parts, tenant_id: str, run_id: str) -> Run:
 
 
 async def _reopen(parts: Parts, run: Run, end_seq: int) -> None:
-    """It is open without a driver then, and a worker claims it."""
+    """The run is then open without a driver, and a worker claims it."""
     run_id, store = run.identity.run_id, parts.store
     lease = await store.claim(run_id, owner=holders.new_owner(), ttl=DRIVER_LEASE)
     if lease is None:

@@ -1,6 +1,6 @@
-"""Drive a run to its end, or follow the process that does.
+"""Drives a run to its end, or follows the process that does.
 
-Every way to start (start, resume, rerun) ends in a `ReadyRun`; what becomes of it is the same for all of them.
+Every way to start (start, resume, rerun) results in a `ReadyRun`, which is then handled in the same way.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
-from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.operations.parts import Parts
 from podium.ports.engine import Driving, Notice, Observer, RunEnded
 from podium.ports.store import Store
@@ -37,15 +37,16 @@ class ReadyRun(msgspec.Struct, frozen=True):
     """A run that this process may drive now."""
 
     run_id: RunId
-    # The `runSeq` of the end that is to be undone, of a run that had ended.
+    # For a run that had ended: the `runSeq` of the end to be undone.
     reopen: int | None = None
-    # It was open when its caller decided; an end since then is another process's.
+    # It was open when its caller decided; if it has ended since, another process did that.
     was_open: bool = False
-    # It may have a living driver, which continues it: then it is followed from this event on. None if it must not.
+    # It may have a live driver, which continues it: then it is followed from this event on. None if it must
+    # not.
     followed_from: int | None = None
-    # It is told to continue as soon as it is watched.
+    # It is sent the signal to continue as soon as it is watched.
     is_paused: bool = False
-    # What has to be there was looked at; a run that is to be stopped is driven whatever is missing.
+    # Whether to check the run's needs; a run that is to be stopped is driven whatever is missing.
     check: bool = True
 
 
@@ -54,18 +55,21 @@ def _not_interrupted() -> AbstractContextManager[OnDriving | None]:
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """How a front end watches a run. Its observers see a run that is driven here, and one that is followed."""
+    """How a front end watches a run. Its observers see both a run that is driven here and one that is
+    followed.
+    """
 
     observers: Sequence[Observer] = ()
-    on_waiting: Callable[[Sequence[Obligation]], None] | None = None
-    # Around the time in which this process drives the run; gives what is called as soon as it does.
+    on_waiting: Callable[[Progress], None] | None = None
+    # Context around the time in which this process drives the run; returns a callback that is called at its
+    # start.
     interrupts: Callable[[], AbstractContextManager[OnDriving | None]] = _not_interrupted
     no_wait: bool = False
     notify: Callable[[Notice], None] | None = None
 
 
 async def drive(parts: Parts, ready: ReadyRun, watch: Watch) -> RunEnded:
-    """Raises `RunLocked` if another process drives a run that was not to be followed."""
+    """Raises `RunLocked` if another process drives a run that is not to be followed."""
     if ready.followed_from is not None:
         return await _drive_or_follow(parts, ready, watch, ready.followed_from)
     return await _drive(parts, ready, watch)
@@ -89,7 +93,7 @@ async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: floa
 
 
 class _NamedDriving:
-    """A run that is driven here, for one actor: whoever stops it is recorded.
+    """A run that is driven here for one actor, who is recorded if the run is stopped.
 
     Without the role for EMERGENCY_STOP the second Ctrl-C is a second CANCEL, which stops `finally`, too.
     """
@@ -103,7 +107,7 @@ class _NamedDriving:
         self._driving.cancel(reason, force=force and self._may_force, by=by or self._actor())
 
     def _actor(self) -> "Actor | None":
-        # A run can be stopped also if its rules cannot be read any more.
+        # A run can be stopped even if its rules cannot be read any more.
         with suppress(PodiumError):
             return self._parts.access().actor
         return None
@@ -127,7 +131,7 @@ async def _may_force(parts: Parts, run_id: RunId) -> bool:
 
 
 async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed: int) -> RunEnded:
-    """Drive the run if no living process does, else show what that one does; to the end of the run."""
+    """Drive the run if no live process does, else show its progress there; to the end of the run."""
     from podium.operations.driving import open_driver
 
     if ready.is_paused:
@@ -163,7 +167,7 @@ async def _let_continue(parts: Parts, run_id: RunId) -> None:
 
 
 class Follower:
-    """Shows a watcher what a run that another process drives does, and waits for: its log says both."""
+    """Shows a watcher the progress of a run that another process drives, and what it waits for, from its log."""
 
     def __init__(self, parts: Parts, run_id: RunId, machine: "Machine", watch: Watch) -> None:
         self._machine = machine
@@ -172,7 +176,7 @@ class Follower:
 
     @classmethod
     async def at(cls, parts: Parts, run: Run, seq: int, watch: Watch) -> "Follower":
-        """At an event of the log that the watcher has seen."""
+        """Starting at an event of the log that the watcher has seen."""
         from podium.machine import Machine
 
         run_id = run.identity.run_id
@@ -188,7 +192,7 @@ class Follower:
             observer(records)
         await self._fold(records)
         if self._watch.on_waiting is not None:
-            self._watch.on_waiting(self._machine.obligations())
+            self._watch.on_waiting(self._machine.progress())
 
     async def _fold(self, records: Sequence[EventRecord]) -> None:
         from podium.runtime.spilling import whole
@@ -198,7 +202,7 @@ class Follower:
 
 
 async def until_undriven(store: Store, run: Run, *, after: int) -> AsyncIterator[list[EventRecord]]:
-    """The events of a run as they come, until it has ended or no living process drives it."""
+    """New events of a run, until it has ended or no live process drives it."""
     from podium.operations.driving import undriven
 
     run_id = run.identity.run_id

@@ -1,7 +1,8 @@
-"""What drives a run. The lease says so, on every store: it lapses when its process does not renew it.
+"""The driver of a run, according to its lease, on every store: the lease lapses if its process does not renew
+it.
 
-A process of this host that is not there any more counts as gone at once; any other when its lease has lapsed. The lease
-of another engine's workflow never lapses: that engine finds a worker for the run.
+A process of this host that no longer exists counts as gone immediately; any other when its lease has lapsed.
+The lease of another engine's workflow never lapses: that engine finds a worker for the run.
 """
 
 import socket
@@ -22,29 +23,29 @@ from podium.runtime.slots import describe_line
 
 @dataclass(frozen=True, slots=True)
 class RunDriver:
-    """What drives a run, or the last process that did."""
+    """The driver of a run, or the last process that drove it."""
 
     run_id: RunId
     owner: str
     is_alive: bool
-    # Until when it is known to have driven the run, if it does not any more.
+    # Until when it is known to have driven the run, if it no longer does.
     until: Timestamp
-    # What it waits for, of a process that cannot drive the run before it has a slot.
+    # What it waits for, if the process cannot drive the run before it has a slot.
     in_line: str = ""
 
     @property
     def title(self) -> str:
-        """`process 123 on build-7`; empty if it gave the run up."""
+        """`process 123 on build-7`; empty if it released the run."""
         return holders.describe(self.owner) if self.owner else ""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether what it left running cannot be reached from here."""
+        """Whether the processes that it left running are unreachable from here."""
         holder = holders.holder_of(self.owner)
         return holder is not None and holder.host != socket.gethostname()
 
     def text(self) -> str:
-        """What is said about a run without a living driver, with what to do about it."""
+        """The message about a run without a live driver, with what to do about it."""
         return (
             f"no process has driven this run since {self.until[:10]} {self.until[11:16]} UTC; "
             f"`podium resume {self.run_id}`"
@@ -52,7 +53,7 @@ class RunDriver:
 
 
 async def open_driver(store: Store, run: Run) -> RunDriver | None:
-    """The process that waits with the run for a slot; else that drives it, or the last one that did."""
+    """The process that waits with the run for a slot; else the one that drives it, or the last one that did."""
     waiting = await _in_line(store, run)
     if waiting is not None or run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
         return waiting
@@ -60,8 +61,8 @@ async def open_driver(store: Store, run: Run) -> RunDriver | None:
 
 
 async def undriven(store: Store, run: Run, *, also_queued: bool = False) -> RunDriver | None:
-    """The last driver of a run that has started, has not ended, and that no living process drives."""
-    # A process in line lives even if a busy machine has let its lease lapse.
+    """The last driver of a run that has started, has not ended, and has no live driver."""
+    # A process in the queue is alive even if its lease has lapsed because the machine is busy.
     found = await open_driver(store, run)
     if found is None and also_queued:
         found = await driver_of(store, run)
@@ -74,7 +75,7 @@ async def driver_of(store: Store, run: Run) -> RunDriver:
 
 
 async def _in_line(store: Store, run: Run) -> RunDriver | None:
-    """A living process that wants to drive the run and waits for a slot; the run may have started before."""
+    """A live process that wants to drive the run and waits for a slot; the run may have started before."""
     if run.concurrency_key is None or run.status in TERMINAL:
         return None
     run_id = run.identity.run_id
@@ -103,7 +104,7 @@ def _driver(run: Run, holding: HeldLease | None) -> RunDriver:
     if not holding.is_live:
         return RunDriver(run_id, owner, is_alive=False, until=expires_at)
     if holders.is_gone(owner):
-        # It renewed its lease until it ended: the last time was this long before the lease lapses.
+        # It renewed its lease until it ended: the last renewal was this long before the lease lapses.
         renewed = timestamp(moment(expires_at) - DRIVER_LEASE)
         return RunDriver(run_id, owner, is_alive=False, until=max(run.updated_at, renewed))
     return RunDriver(run_id, owner, is_alive=True, until=expires_at)

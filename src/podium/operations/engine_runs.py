@@ -1,7 +1,7 @@
 """A `WorkflowEngine` for callers that start runs and do not wait for them.
 
-It is the same for every engine: what was asked for and what became of it are in the store. Only where a run is driven
-differs, and the engine knows that.
+It is the same for every engine: requests and results are in the store. Only the place where a run is driven
+differs, which the engine knows.
 """
 
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,9 @@ class EngineRuns:
         self._begin = begin
 
     async def start_run(self, plan_ref: PlanRef, context: RunContext) -> EngineRunRef:
-        """Raises what `PlanLoader.fetch`, `check_capabilities` and `check_inputs` do, and `RunRequestConflict`."""
+        """Raises what `PlanLoader.fetch`, `check_capabilities` and `check_inputs` raise, and
+        `RunRequestConflict`.
+        """
         provider = self._parts.engine().provider
         if context.target_adapter != provider:
             raise CapabilityNotSupported(
@@ -63,7 +65,7 @@ class EngineRuns:
         return await status_of_reference(self._parts.store, self._parts.clock, engine_run_ref)
 
     async def signal(self, engine_run_ref: EngineRunRef, request: SignalRequest) -> None:
-        """Raises what `request_signal` does."""
+        """Raises what `request_signal` raises."""
         run = await self._referred(engine_run_ref)
         tenant_id, run_id = run.identity.tenant_id, run.identity.run_id
         sent = await request_signal(self._parts, tenant_id, run_id, request)
@@ -73,7 +75,7 @@ class EngineRuns:
     # --- runs and signals that are there already ----------------------------------------------------
 
     async def _referred(self, engine_run_ref: EngineRunRef) -> Run:
-        """Raises `RunNotFound`, also of a run that the actor may not look at, and `OtherEngine`."""
+        """Raises `RunNotFound`, also for a run that the actor may not see, and `OtherEngine`."""
         if not self._parts.is_owner:
             from podium.operations.guarding import referred_run
 

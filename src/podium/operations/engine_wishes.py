@@ -1,4 +1,4 @@
-"""What operators change on the page of another engine: their wishes, sent as signals."""
+"""Changes that operators make on the page of another engine are sent as signals."""
 
 import logging
 from typing import Final
@@ -9,12 +9,14 @@ from podium.operations.parts import Parts
 from podium.operations.signal_decisions import SignalDuplicate
 from podium.operations.signals import request_signal
 from podium.ports.engine import SignalRequest
+from podium.ports.log_fields import about
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 async def send_wish(parts: Parts, run: Run, signal_type: str, signal_id: str, reason: str) -> bool:
-    """Checked and audited like every signal; the same id is one signal. False: it was refused, which is logged.
+    """Checked and audited like every signal; repeated calls with the same id are one signal. False: it was
+    refused, which is logged.
 
     Raises `StoreUnavailable`.
     """
@@ -28,6 +30,7 @@ async def send_wish(parts: Parts, run: Run, signal_type: str, signal_id: str, re
     except SignalDuplicate:
         return True  # a worker of another actor has sent it
     except PodiumError as error:
-        _LOG.warning("run %s was %s, which has no effect: %s", run_id, reason, error)
+        fields = about(run=run_id, tenant=tenant_id)
+        _LOG.warning("run %s was %s, which has no effect: %s", run_id, reason, error, extra=fields)
         return False
     return True

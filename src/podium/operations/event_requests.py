@@ -1,7 +1,8 @@
-"""What a message asks for: a run with its body as inputs, and an id that is the same when it is delivered again.
+"""The run that a message requests: with its body as inputs, and an id that is the same when it is delivered
+again.
 
-The run id is derived from the message, so the store decides whether its run exists already, whatever crashed. A
-message that can never start a run is poison: it is put aside with a code, and never tried again.
+The run id is derived from the message, so the store decides whether its run already exists, even after a
+crash. A message that can never start a run is poison: it is moved aside with a code, and never tried again.
 """
 
 from hashlib import sha256
@@ -14,16 +15,16 @@ from podium.log.runs import Run
 from podium.log.tracing import TRACEPARENT, receipt
 from podium.operations.inputs import check_inputs
 from podium.ports.engine import RunRequest
-from podium.ports.events_in import Incoming
+from podium.ports.events_in import HEADERS_UNREADABLE, Incoming
 
 MAX_BYTES: Final = 256 * 1024
 _MAX_NAME: Final = 60
-# In the metadata of a run: which group started it.
+# Key in the metadata of a run: which group started it.
 _LISTENER: Final = "listener"
 
 
 class Poison(Exception):
-    """A message that can start no run; `code` says why, without any of its content."""
+    """A message that cannot start a run; `code` says why, without any of its content."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -46,7 +47,9 @@ def request_for(message: Incoming, template: RunRequest, group: str) -> RunReque
 
 
 def run_id_for(message: Incoming, plan_id: str, group: str) -> str:
-    """By the id that the message has; else by its place, which a topic that was made again has with another time."""
+    """Derived from the message's own id; else from its position and time, because a topic that was created
+    again reuses positions.
+    """
     event_id = message.header("event_id")
     if event_id:
         identity = ["event", event_id]
@@ -64,6 +67,8 @@ def was_started_by(run: Run, group: str) -> bool:
 
 
 def _body_of(message: Incoming) -> dict[str, Any]:
+    if message.has_unreadable_headers:
+        raise Poison(HEADERS_UNREADABLE)
     if len(message.value) > MAX_BYTES:
         raise Poison("EVENT_TOO_LARGE")
     try:

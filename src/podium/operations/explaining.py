@@ -1,4 +1,4 @@
-"""Why does a run wait? Always an answer: an open run that waits for nothing does not exist."""
+"""Explains why a run waits. There is always an answer: an open run always waits for something."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from podium.runtime.spilling import Values
 
 
 class NextCommand(NamedTuple):
-    """A command that a person can call as it is, and what that says."""
+    """A command that a person can call as it is, and its explanation."""
 
     text: str
     meaning: str = ""
@@ -38,7 +38,7 @@ class NextCommand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a run waits for, since when or until when, and what one can do."""
+    """What a run waits for, since when or until when, and what can be done."""
 
     kind: str
     subject: str
@@ -58,9 +58,9 @@ class Explanation:
     run: Run
     status: str
     reasons: tuple[Reason, ...]
-    # Its last driver, if the run needs one and no living process drives it.
+    # Its last driver, if the run needs one and no live process drives it.
     undriven: RunDriver | None = None
-    # Of a run that did not complete: what `resume` does with the steps that ended it.
+    # For a run that did not complete: what `resume` does with the steps that ended it.
     if_resumed: tuple[Reason, ...] = ()
 
     @property
@@ -69,9 +69,10 @@ class Explanation:
 
 
 def substatus_of(reasons: Iterable[Reason]) -> str | None:
-    """WAITING_APPROVAL before the plan is approved, RECOVERING while no worker can continue the run, RETRYING while a
-    failed step waits for an operator, IN_DOUBT while a person has to say whether a step happened, DRAINING while a
-    paused run still has steps running."""
+    """WAITING_APPROVAL before the plan is approved, RECOVERING while no worker can continue the run, RETRYING
+    while a failed step waits for an operator, IN_DOUBT while a person has to say whether a step took effect,
+    DRAINING while a paused run still has steps running.
+    """
     kinds = {reason.kind for reason in reasons}
     if "plan_approval" in kinds:
         return "WAITING_APPROVAL"
@@ -85,7 +86,7 @@ def substatus_of(reasons: Iterable[Reason]) -> str | None:
 
 
 async def explain(parts: Parts, tenant_id: str, run_id: str) -> Explanation:
-    """Raises `RunNotFound`, for another tenant's run too."""
+    """Raises `RunNotFound`, also for another tenant's run."""
     run = await parts.store.runs.find(tenant_id, run_id)
     plan = await parts.plan_of(run)
     explained = await explain_run(
@@ -132,7 +133,7 @@ async def explain_run(
 
 
 async def _reasons_in_pool(store: Store, machine: Machine, run_id: RunId, pool: str) -> tuple[Reason, ...]:
-    """Hosts take a run over by themselves; but there may be none."""
+    """Workers take a run over automatically; but there may be none."""
     held = await store.held_lease(run_id)
     is_driven = held is not None and held.is_live and not holders.is_gone(held.lease.owner)
     reasons = reasons_of(machine, run_id, is_driven=is_driven)
@@ -140,7 +141,7 @@ async def _reasons_in_pool(store: Store, machine: Machine, run_id: RunId, pool: 
 
 
 def _continued_by_hosts(reason: Reason, run_id: str, pool: str) -> Reason:
-    """A process that resumes a run of a pool does not carry it out."""
+    """A process that resumes a run of a pool does not execute it."""
     if reason.kind not in _NEEDS_DRIVER | {"start", "record"}:
         return reason
     resume = f"podium resume {run_id}"
@@ -153,7 +154,7 @@ def _host_of(pool: str) -> NextCommand:
 
 
 async def _waits_to_start(store: Store, run: Run) -> Reason:
-    """The approval of its plan; or the end, if that was decided and no process has recorded it yet."""
+    """The run waits for the approval of its plan; or for its end, if that was decided and not recorded yet."""
     run_id = run.identity.run_id
     stop = await stop_signal(store, run)
     if stop is None:
@@ -165,7 +166,9 @@ async def _waits_to_start(store: Store, run: Run) -> Reason:
 async def if_resumed(
     store: Store, run: Run, plan: Plan, payloads: Callable[[], Values] | None = None
 ) -> tuple[Reason, ...]:
-    """The steps that ended a run. One that failed runs again; one that completed does not, so the end is the same."""
+    """The steps that ended a run. One that failed runs again; one that completed does not, so the end is the
+    same.
+    """
     if run.status is not RunStatus.FAILED:
         return ()
     run_id = run.identity.run_id
@@ -179,7 +182,7 @@ async def if_resumed(
 
 
 async def _in_doubt(store: Store, run_id: RunId, plan: Plan, ended_by: Sequence[Cause]) -> frozenset[str]:
-    """The steps that failed because it is not known whether they happened (`on_doubt: fail`)."""
+    """The steps that failed because it is unknown whether they took effect (`on_doubt: fail`)."""
     steps = dict(walk(plan.workflow))
     paths = {
         cause.path
@@ -224,11 +227,12 @@ def _cause_reason(cause: Cause, run_id: str) -> Reason:
 
 
 def reasons_of(machine: Machine, run_id: str, *, is_driven: bool = True) -> tuple[Reason, ...]:
-    """What an open run waits for. What holds it comes first: while it does, nothing else matters.
+    """What an open run waits for. The reasons of a hold come first: while it lasts, nothing else matters.
 
-    Without a driver nothing runs, whatever the log says has started."""
+    Without a driver nothing runs, whatever the log says has started.
+    """
     owed = machine.obligations()
-    # The limit of what waits for a person is told with it.
+    # The limit of a step that waits for a person is shown together with that.
     asked = {obligation.subject for obligation in owed if obligation.kind == "approval"}
     shown = [one for one in owed if not (one.kind == "limit" and one.subject in asked)]
     held = any(one.kind == "hold" for one in shown)
@@ -246,12 +250,12 @@ def reason_for(obligation: Obligation, run_id: str) -> Reason:
     return _reason_for(obligation, run_id, draining=False)
 
 
-# Only a driver carries these on.
+# Only a driver continues these.
 _NEEDS_DRIVER: Final = frozenset({"task", "slot", "probe"})
 
 
 def _left(obligation: Obligation, run_id: str) -> Reason:
-    """What the last driver of a run left, and that no process continues."""
+    """What the last driver of a run left unfinished, and no process continues."""
     step = f"step {obligation.subject!r}" + (
         f" (attempt {obligation.attempt})" if obligation.attempt > 1 else ""
     )

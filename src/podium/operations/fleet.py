@@ -1,25 +1,30 @@
-"""The workers of pools: what they report of themselves while they serve, who sees them, and stopping one."""
+"""The workers of pools: their reports while they serve, who may see them, and draining one."""
 
 import asyncio
 import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 import podium
-from podium.engines.run_host import RunHost
-from podium.errors import PodiumError
+from podium.errors import PodiumError, StoreVersion
 from podium.log.times import timestamp
 from podium.log.workers import Worker, WorkerReport
 from podium.operations.parts import Parts
-from podium.operations.schedules.ticking import Ticker
+
+if TYPE_CHECKING:
+    # Imported by workers, but not by commands that only show them.
+    from podium.engines.run_host import RunHost
+    from podium.operations.hooks.posting import WebhookPoster
+    from podium.operations.schedules.ticking import Ticker
 
 HEARTBEAT_SECONDS: Final = 2.0
-# A worker that has not reported for so long is gone, or cannot reach the store.
+# A worker without a report for this long is gone, or cannot reach the store.
 LOST_SECONDS: Final = 15.0
+LOST: Final = "lost"
 
 
 class WorkerNotFound(PodiumError):
@@ -27,7 +32,7 @@ class WorkerNotFound(PodiumError):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A worker, as those see it who have a role in one of its tenants."""
+    """A worker, as shown to users with a role in one of its tenants."""
 
     id: str
     host: str
@@ -44,49 +49,63 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def serve_pools(
     parts: Parts,
-    host: RunHost,
+    host: "RunHost",
     tenants: Sequence[str],
     stop: asyncio.Event,
     *,
-    ticker: Ticker,
+    ticker: "Ticker",
+    poster: "WebhookPoster",
     drain: float,
     hurry: asyncio.Event,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Drive runs of these tenants, and start those of their schedules, until `stop` is set or an operator asks for it.
+    """Drive runs of these tenants, start those of their schedules, and deliver to their webhooks, until
+    `stop` is set or an operator drains the worker.
 
-    `on_ready` is called with the id of the worker. Raises what `Parts.require` does.
+    `on_ready` is called with the id of the worker. Raises what `Parts.require` raises, and `StoreVersion` when a
+    newer Podium has migrated the store in the meantime and this one may no longer write.
     """
     for tenant in tenants:
         await parts.require("worker.serve", tenant)
     reporting = _Reporting(parts, host, tenants)
     await reporting.report()
     beats = asyncio.create_task(reporting.keep_reporting(stop))
-    ticking = asyncio.create_task(ticker.serve(stop))
-    ticking.add_done_callback(lambda _: stop.set())  # a defect ends the worker
+    beside = [asyncio.create_task(one.serve(stop)) for one in (ticker, poster)]
+    for one in beside:
+        one.add_done_callback(lambda _: stop.set())  # a defect ends the worker
     try:
-        await host.serve(stop, drain=drain, hurry=hurry, on_ready=lambda: on_ready(worker_id_of(host.owner)))
+        await host.serve(
+            stop,
+            drain=drain,
+            hurry=hurry,
+            starts_steps=False,
+            on_ready=lambda: on_ready(worker_id_of(host.owner)),
+        )
     finally:
         stop.set()
-        await ticking
+        await asyncio.gather(*beside)
         beats.cancel()
         with contextlib.suppress(asyncio.CancelledError, PodiumError):
             await beats
         with contextlib.suppress(PodiumError):
             await parts.store.remove_worker(worker_id_of(host.owner))
+    if reporting.refusal is not None:
+        raise reporting.refusal
 
 
 def worker_id_of(owner: str) -> str:
-    """The end of the name under which a worker holds leases."""
+    """The end of the owner name with which a worker holds leases."""
     return owner.rpartition(":")[2]
 
 
 class _Reporting:
-    def __init__(self, parts: Parts, host: RunHost, tenants: Sequence[str]) -> None:
+    def __init__(self, parts: Parts, host: "RunHost", tenants: Sequence[str]) -> None:
         self._parts = parts
         self._host = host
         self._tenants = tuple(tenants)
         self._started_at = timestamp(parts.clock.now())
+        # The store was migrated, and refuses every write of this process from now on.
+        self.refusal: StoreVersion | None = None
 
     async def report(self) -> bool:
         return await self._parts.store.report_worker(
@@ -106,21 +125,27 @@ class _Reporting:
     async def keep_reporting(self, stop: asyncio.Event) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            # Without a store the leases say how long the worker may continue.
-            with contextlib.suppress(PodiumError):
+            try:
                 if await self.report():
                     stop.set()
+            except StoreVersion as refusal:
+                self.refusal = refusal
+                stop.set()
+                return
+            except PodiumError:
+                pass  # Without a store the leases limit how long the worker may continue.
 
 
 async def list_workers(parts: Parts, tenant_id: str) -> list[WorkerView]:
-    """Those that serve the tenant."""
+    """The workers that serve the tenant."""
     await parts.require("fleet.view", tenant_id)
     return [_view(one) for one in await parts.store.workers() if _serves(one, tenant_id)]
 
 
 async def drain_worker(parts: Parts, tenant_id: str, worker_id: str) -> WorkerView:
-    """It claims nothing more, gives running steps its time to drain, and stops. Raises `WorkerNotFound`, also for one
-    that serves others. It concerns every tenant that the worker serves, so it has to be allowed in each.
+    """It claims nothing more, lets running steps end within its drain time, and stops. Raises
+    `WorkerNotFound`, also for one that serves other tenants. It affects every tenant that the worker serves,
+    so it has to be allowed in each.
     """
     await parts.require("worker.drain", tenant_id, records=False)
     found = [one for one in await parts.store.workers() if one.report.worker_id == worker_id]
@@ -144,7 +169,7 @@ def _serves(worker: Worker, tenant_id: str) -> bool:
 def state_of(worker: Worker) -> str:
     """serving, draining or lost."""
     if worker.seen_seconds_ago > LOST_SECONDS:
-        return "lost"
+        return LOST
     return "draining" if worker.is_draining else "serving"
 
 

@@ -29,9 +29,14 @@ def field_options(form: Mapping[str, FormField]) -> str:
 
 
 def values_wanted(form: Mapping[str, FormField]) -> str:
-    """What is to be put in the place of the placeholders; empty if nothing is required."""
+    """The values to replace the placeholders with; empty if nothing is required."""
     listed = ", ".join(f"{name} ({_allowed(field)})" for name, field in required_fields(form).items())
     return f"with your values: {listed}" if listed else ""
+
+
+def describe_field(field: FormField) -> str:
+    """`low or high, required`, `int`."""
+    return f"{_allowed(field)}{', required' if field.required else ''}"
 
 
 def _placeholder(field: FormField) -> str:
@@ -43,5 +48,5 @@ def _allowed(field: FormField) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """As `--field` reads it: everything but a string is JSON."""
+    """In the format of `--field`: everything but a string is JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,8 +1,9 @@
 """Functions of this process as steps (D69): registered under a name, which `python: NAME` calls.
 
-A coroutine function runs in the event loop that drives the run; any other in a thread of its own, so that it holds up
-neither the loop nor other steps. A thread cannot be ended: after a timeout or a cancel the step is over, and what the
-function still does is ignored. So the threads are daemons: none keeps the program from ending.
+A coroutine function runs in the event loop that drives the run; any other in a thread of its own, so that it
+blocks neither the loop nor other steps. A thread cannot be killed: after a timeout or a cancel the step is
+over, and what the function still does is ignored. So the threads are daemons, which do not prevent the
+program from exiting.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def registered(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """As the engine calls them. Raises ValueError or TypeError for what cannot be a step."""
+    """In the form in which the engine calls them. Raises ValueError or TypeError for what cannot be a step."""
     for name, function in functions.items():
         if not _NAME.fullmatch(name):
             raise ValueError(
@@ -39,7 +40,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """The function as a coroutine function, which waits for a thread."""
+    """The function as a coroutine function that waits for a thread."""
 
     @wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:

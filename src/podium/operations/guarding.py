@@ -1,7 +1,7 @@
-"""Rules about access, enforced where use cases look for runs: what an actor may not see is not there.
+"""Access rules, enforced where use cases look up runs: what an actor may not see appears not to exist.
 
-Only an installation with rules has a guarded store. Calls by run id alone pass through: use cases make them for runs
-that they have found here.
+Only an installation with rules has a guarded store. Calls by run id alone are passed through: use cases make
+them for runs that they have found here.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,14 @@ from podium.operations.parts import Parts
 from podium.ports.clock import Clock
 from podium.ports.store import Store, TenantRuns
 
-# Looked through for one page, if most runs are of other projects.
+# How many pages to scan for one, if most runs belong to other projects.
 _MAX_PAGES: Final = 20
 
 
 class GuardedRuns:
-    """The runs of a tenant, for one actor. Another tenant's run cannot be told from one that does not exist, neither by
-    the answer nor by the work that it takes: both are looked for in the same way, and both are recorded.
+    """The runs of a tenant, for one actor. Another tenant's run is indistinguishable from one that does not
+    exist, by the answer and by the work that it takes: both are looked up in the same way, and both are
+    recorded.
     """
 
     def __init__(self, store: Store, clock: Clock, access: Callable[[], Access]) -> None:
@@ -57,7 +58,7 @@ class GuardedRuns:
 
 
 async def _page_of_projects(runs: TenantRuns, access: Access, tenant_id: str, query: RunQuery) -> RunPage:
-    """A page without runs of other projects. It may be shorter than asked for and still have a cursor."""
+    """A page without runs of other projects. It may be shorter than requested and still have a cursor."""
     found: list[Run] = []
     cursor = query.cursor
     for _ in range(_MAX_PAGES):
@@ -78,7 +79,7 @@ class GuardedStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        # Looked up once: a driver calls `append` for every step.
+        # Cached, because a driver calls `append` for every step.
         setattr(self, name, found)
         return found
 
@@ -86,7 +87,7 @@ class GuardedStore:
 async def visible_run(
     runs: TenantRuns, access: Access, tenant_id: str, run_id: str
 ) -> Run | Denial | RunNotFound:
-    """A run that the actor may look at, or why there is none for them. The caller records that: once."""
+    """A run that the actor may see, or why there is none. The caller records that, once."""
     denial = access.decide(VIEW, tenant_id)
     if denial is not None:
         return denial
@@ -98,16 +99,16 @@ async def visible_run(
 
 
 async def referred_run(parts: Parts, run_id: str) -> Run:
-    """A run by its id alone, in whichever tenant it is. Raises `RunNotFound` if the actor may not look at it."""
+    """A run by its id alone, in any tenant. Raises `RunNotFound` if the actor may not see it."""
     try:
         tenant_id: str = (await parts.store.get_run(RunId(run_id))).identity.tenant_id
     except RunNotFound:
-        # Looked for all the same, so that it is recorded.
+        # Looked up nevertheless, so that it is recorded.
         tenant_id = UNKNOWN_TENANT
     return await parts.store.runs.find(tenant_id, run_id)
 
 
 def acting_for(parts: Parts, access: Access, notify: Callable[[str], None]) -> Parts:
-    """The parts of one request: what they do is allowed to this actor, and they find what this actor may see."""
+    """The parts for one request, with this actor's permissions and visible runs."""
     store = GuardedStore(parts.store, parts.clock, lambda: access)
     return replace(parts, store=cast("Store", store), access=lambda: access, is_owner=False, notify=notify)

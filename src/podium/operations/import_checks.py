@@ -1,8 +1,8 @@
-"""What is required of a run that is imported: an export can be written by hand, and its run may continue here.
+"""Checks of a run that is imported: an export can be written by hand, and its run may continue here.
 
-Whether a run needs an approval follows from its plan and the rules of its tenant, too, not only from what the export
-says. If it is said to have been approved or started, the person who imports it vouches for that, and has to be one who
-may approve. Where plans have to be signed, the plan of the run has to be.
+Whether a run needs an approval also follows from its plan and the rules of its tenant, not only from the
+export. If the export says that it was approved or started, the importing person vouches for that, and must be
+permitted to approve. Where plans have to be signed, the plan of the run has to be.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from podium.runtime.plan_file import PLAN
 
 
 def with_approval_of_plan(new: NewRun, event_types: Sequence[str], contents: Mapping[str, bytes]) -> NewRun:
-    """A run that has not started needs the approval that its plan asks for, whatever is said about it elsewhere."""
+    """A run that has not started needs the approval that its plan requires, whatever else the export says."""
     if new.needs_approval or PLAN not in contents or status_after(event_types) not in NOT_STARTED:
         return new
     return replace(new, needs_approval=read_plan(contents[PLAN]).approval == "required")
@@ -31,7 +31,9 @@ def with_approval_of_plan(new: NewRun, event_types: Sequence[str], contents: Map
 async def check_import(
     parts: Parts, new: NewRun, event_types: Sequence[str], contents: Mapping[str, bytes]
 ) -> NewRun:
-    """The run as it may be imported by the rules of its tenant. Raises `NotAllowed`, and what `check_imported` does."""
+    """The run in the form in which the rules of its tenant permit it. Raises `NotAllowed`, and what
+    `check_imported` raises.
+    """
     rules, tenant_id = parts.signing(), new.identity.tenant_id
     status = status_after(event_types)
     if rules is None or status is RunStatus.COMPLETED:
@@ -48,7 +50,7 @@ async def check_import(
 def status_after(event_types: Sequence[str]) -> RunStatus:
     status = RunStatus.PENDING
     for event_type in event_types:
-        # The store refuses an event that is not possible.
+        # The store refuses an impossible event.
         status = run_status_after(status, event_type) or status
     return status
 

@@ -1,4 +1,4 @@
-"""Limits of runs in progress, and what waits because of them."""
+"""Limits of runs in progress, and the runs that wait because of them."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What waits in the pools of a tenant; `runs` are those of one pool, if one was named."""
+    """The waiting runs in the pools of a tenant; `runs` are those of one pool, if one was named."""
 
     pools: tuple[PoolLoad, ...]
     runs: tuple[QueueEntry, ...] = ()
@@ -48,7 +48,7 @@ async def list_limits(parts: Parts, tenant_id: str) -> list[Limit]:
 
 
 async def set_limit(parts: Parts, tenant_id: str, scope: str, name: str | None, most: int) -> Limit:
-    """`name`: of the project, plan or concurrency key; none for the scope tenant. Raises `InvalidLimit`."""
+    """`name`: of the project, plan or concurrency key; None for the scope tenant. Raises `InvalidLimit`."""
     limit = Limit(tenant_id, *_named(tenant_id, scope, name), most)
     if not 0 <= most <= MAX_LIMIT:
         raise InvalidLimit(f"a limit of {most} is not possible: use a number from 0 to {MAX_LIMIT}")
@@ -81,13 +81,23 @@ def _named(tenant_id: str, scope: str, name: str | None) -> tuple[str, str]:
 async def show_queue(
     parts: Parts, tenant_id: str, pool: str | None = None, *, after: str = "", limit: int = 50
 ) -> Queue:
-    """`after`: the last run of the page before. Raises `RunNotFound` if it is not a run of the tenant."""
+    """`after`: the last run of the previous page. Raises `RunNotFound` if it is not a run of the tenant."""
     await parts.require("fleet.view", tenant_id)
     loads = tuple(await parts.store.pool_loads(tenant_id))
     if pool is None:
         return Queue(pools=loads)
-    found = await parts.store.queued(tenant_id, pool, after=after, limit=limit)
-    return Queue(pools=loads, runs=tuple(map(_entry, found)))
+    return Queue(pools=loads, runs=tuple(await _visible(parts, tenant_id, pool, after, limit)))
+
+
+async def _visible(parts: Parts, tenant_id: str, pool: str, after: str, limit: int) -> list[QueueEntry]:
+    """Without runs of projects that the actor does not see."""
+    found: list[QueueEntry] = []
+    while True:
+        page = await parts.store.queued(tenant_id, pool, after=after, limit=limit)
+        found += [_entry(one) for one in page if parts.sees_project(one.run.identity.project_id)]
+        if len(page) < limit or len(found) >= limit:
+            return found[:limit]
+        after = page[-1].run.identity.run_id
 
 
 def _entry(queued: QueuedRun) -> QueueEntry:

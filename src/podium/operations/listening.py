@@ -1,8 +1,9 @@
-"""Start a run for every message of a topic, until stopped.
+"""Starts a run for every message of a topic, until stopped.
 
-A message is committed only after its run is durable. So whatever is killed in between, the message comes again, finds
-its run, and is committed then. Runs are driven in this process, or by the workers of another engine; as many messages
-are taken as there are slots, and the rest stays on the bus. Runs that a listener of the group left behind are resumed.
+A message is committed only after its run is durable. So if anything is killed in between, the message is
+delivered again, finds its run, and is then committed. Runs are driven in this process, or by the workers of
+another engine; as many messages are taken as there are slots, and the rest stays on the bus. Runs that a
+listener of the group left behind are resumed.
 """
 
 import asyncio
@@ -36,15 +37,15 @@ MAX_BATCH: Final = 100
 MAX_TRIES: Final = 10
 _PAUSE_SECONDS: Final = 1.0
 _RECOVERY_SECONDS: Final = 10.0
-# What is wrong with a message will be wrong with it tomorrow.
+# Errors that a retry cannot fix.
 _POISON: Final = (InvalidEvent, InvalidId, EvaluationError, NotCanonical)
-# Nothing to do with a message: waited for without a limit.
+# Not caused by the message: retried without a limit.
 _AWAY: Final = (StoreUnavailable, BusUnavailable)
 _OPEN: Final = frozenset(set(RunStatus) - set(TERMINAL))
 
 
 class ListenerView:
-    """Shows what a listener does. The default shows nothing."""
+    """Shows what a listener does. The default does nothing."""
 
     def ready(self) -> None: ...
 
@@ -86,9 +87,10 @@ class Listener:
         self._stopping.set()
 
     async def listen(self, *, drain: float) -> None:
-        """Until stopped; then runs under way get `drain` seconds, and what is left of them is resumed later.
+        """Runs until stopped; then runs in progress get `drain` seconds, and unfinished ones are resumed
+        later.
 
-        Raises what `EventSource.open` does, and what is missing for a run.
+        Raises what `EventSource.open` raises, and what is missing for a run.
         """
         await self._parts.require("run.start", self._template.tenant_id, records=False)
         await self._parts.require_needs(self._template.plan, self._template.workspace)
@@ -123,7 +125,7 @@ class Listener:
                 await self._take(messages)
 
     async def _take(self, messages: Sequence[Incoming]) -> None:
-        """Until each has its run or is put aside; only then the group has done with them."""
+        """Returns when each has its run or is a dead letter; only then can the group commit them."""
         left = list(messages)
         while left and not self._stopping.is_set():
             outcomes = await asyncio.gather(*map(self._start, left), return_exceptions=True)
@@ -137,11 +139,11 @@ class Listener:
         try:
             await self._source.commit(messages)
         except PodiumError as error:
-            # They come again, and find their runs.
+            # They are delivered again, and find their runs.
             self._view.trouble(str(error))
 
     async def _start(self, message: Incoming) -> None:
-        """Raises what may be over at the next try."""
+        """Raises errors that may be gone at the next try."""
         try:
             request = request_for(message, self._template, self._group)
         except (Poison, InvalidInput) as poison:
@@ -164,7 +166,9 @@ class Listener:
             await self._hand_over(ready)
 
     async def _is_known(self, message: Incoming, request: RunRequest) -> bool:
-        """It was delivered before. If its run is open, `_recover` finds it; another message with its id is poison."""
+        """Whether it was delivered before. If its run is open, `_recover` finds it; another message with its
+        id is poison.
+        """
         with suppress(RunNotFound):  # it has ended, and was pruned
             run = await self._parts.store.get_run(RunId(str(request.run_id)))
             if run.inputs_sha256 != canonical_sha256(request.inputs):
@@ -173,7 +177,7 @@ class Listener:
         return True
 
     async def _count(self, message: Incoming, error: Exception) -> None:
-        """Whatever it is, no message is tried for ever."""
+        """No message is retried forever, whatever the error."""
         place = (message.partition, message.offset)
         self._tries[place] = self._tries.get(place, 0) + 1
         if self._tries[place] < MAX_TRIES:
@@ -221,7 +225,9 @@ class Listener:
             stopping.cancel()
 
     async def _recover(self) -> None:
-        """Resume runs of the group that no living process drives: theirs was killed, or a person's turn is over."""
+        """Resume runs of the group that no live process drives: their process was killed, or a person has
+        acted.
+        """
         while True:
             try:
                 async with asyncio.timeout(_RECOVERY_SECONDS * 10):

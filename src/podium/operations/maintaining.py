@@ -1,5 +1,6 @@
-"""Look after a store as a whole. It holds the runs of every tenant: with rules about access, only who may do so in all
-of them may do it."""
+"""Maintenance of a store as a whole. It holds the runs of every tenant: with access rules, only users with
+permission in all of them may do it.
+"""
 
 from pathlib import Path
 
@@ -25,8 +26,8 @@ async def vacuum_store(parts: Parts) -> None:
 
 
 async def back_up_store(parts: Parts, file: Path) -> None:
-    """Copy it into a file, with what open runs of earlier versions have in their directories only."""
-    # Loaded for this only: it brings the driver along.
+    """Copy it into a file, including what open runs of earlier versions have in their directories only."""
+    # Imported only here, because it imports the driver.
     from podium.operations.transfer import keep_open_runs
 
     await parts.require_everywhere("store.maintain")

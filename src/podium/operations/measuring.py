@@ -1,7 +1,7 @@
-"""Numbers for Prometheus: what waits in the store, and how long the process itself makes others wait.
+"""Metrics for Prometheus: what waits in the store, and how long callers wait for the process itself.
 
-Numbers of runs, workers and deliveries are those of the tenants that they are shown to. Names that users chose (pools,
-plans, tenants, buses) are in no label: sums are over all of them.
+The numbers of runs, workers and deliveries are limited to the tenants of the reader. Names that users chose
+(pools, plans, tenants, buses) are in no label: sums are over all of them.
 """
 
 import asyncio
@@ -35,9 +35,10 @@ from podium.ports.telemetry import Telemetry
 
 MEASURE_SECONDS: Final = 5.0
 _LAG_SECONDS: Final = 0.25
-# Runs with undelivered or dead events that are looked at: more of them do not make the numbers more alarming.
+# Maximum number of runs with undelivered or dead events to examine: more would not make the numbers more
+# alarming.
 _MAX_LINES: Final = 1000
-# What makes something durable.
+# Durable writes.
 _TIMED: Final = frozenset({"append", "create_run", "start_attempt", "park", "renew_all", "claim_of_pool"})
 _WORKER_STATES: Final = ("serving", "draining", "lost")
 
@@ -54,7 +55,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def measure(parts: Parts, tenants: Sequence[str]) -> Numbers:
-    """Of these tenants. Raises `StoreUnavailable`."""
+    """The numbers for these tenants. Raises `StoreUnavailable`."""
     loads = [load for tenant in tenants for load in await parts.store.pool_loads(tenant)]
     states = ("waiting", "delayed", "unapproved", "running", "parked", "left")
     workers = [
@@ -91,23 +92,25 @@ def show(telemetry: Telemetry, numbers: Numbers) -> None:
 
 
 async def exposition(parts: Parts, tenant_id: str, *, stream_clients: int) -> bytes:
-    """All metrics of this process, with the numbers of the tenant. Raises what `Parts.require` does."""
+    """All metrics of this process, with the numbers of the tenant. Raises what `Parts.require` raises."""
     await parts.require("server.view", tenant_id)
     numbers = await measure(parts, [tenant_id])
-    # Nothing is awaited from here on: another tenant's numbers would be shown.
+    # No await from here on: otherwise another tenant's numbers could be shown.
     show(parts.telemetry, numbers)
     parts.telemetry.set(STREAMS, value=stream_clients)
     return parts.telemetry.exposition()
 
 
 async def keep_measuring(parts: Parts, tenants: Sequence[str], running: Callable[[], int]) -> None:
-    """For a process whose metrics are read beside its event loop. `running`: gives the runs that it drives."""
+    """For a process whose metrics are read outside of its event loop. `running`: returns the number of runs
+    that it drives.
+    """
     while True:
         try:
             show(parts.telemetry, await measure(parts, tenants))
             parts.telemetry.set(OPEN_RUNS, value=running())
         except PodiumError:
-            pass  # the store is away; the worker says so
+            pass  # the store is unavailable, which the worker reports
         await asyncio.sleep(MEASURE_SECONDS)
 
 
@@ -120,7 +123,7 @@ async def measure_loop_lag(telemetry: Telemetry) -> None:
 
 
 class ObservedStore:
-    """A store whose writes are timed as their callers see them: with the time they wait for others and the commit."""
+    """A store whose writes are timed as their callers see them: including waiting for others and the commit."""
 
     def __init__(self, store: Store, telemetry: Telemetry) -> None:
         self._store = store
@@ -149,7 +152,9 @@ def observed(store: Store, telemetry: Telemetry) -> Store:
 
 
 async def _outbox(parts: Parts, tenants: frozenset[str]) -> tuple[int, list[Timestamp], int]:
-    """Of runs of these tenants: events that wait, since when the first ones of lines wait, and dead letters."""
+    """For runs of these tenants: undelivered events, since when the first ones of each line wait, and dead
+    letters.
+    """
     lines, dead = await parts.store.outbox_lines(), await parts.store.dead_letters()
     lines, dead = lines[:_MAX_LINES], dead[:_MAX_LINES]
     own = await _own(parts, {*(line.run_id for line in lines), *(one.run_id for one in dead)}, tenants)
@@ -173,7 +178,7 @@ async def _own(parts: Parts, run_ids: set[RunId], tenants: frozenset[str]) -> se
 
 
 def _age(parts: Parts, moments: Sequence[Timestamp]) -> float:
-    """Of the earliest one, in seconds; 0 if there is none."""
+    """The age of the earliest one, in seconds; 0 if there is none."""
     if not moments:
         return 0.0
     return max(0.0, (parts.clock.now() - moment(min(moments))).total_seconds())

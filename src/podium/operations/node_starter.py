@@ -1,4 +1,4 @@
-"""A package with one node to start from: node, models, contract and test, from the files in `templates/node`."""
+"""A template package with one node: node, models, contract and test, from the files in `templates/node`."""
 
 import re
 import sys
@@ -8,7 +8,6 @@ from typing import Final
 
 from podium.errors import PodiumError
 
-NODE_TYPES: Final = ("effect", "compute", "reducer")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _BASES: Final = {"effect": "NodeEffect", "compute": "NodeCompute", "reducer": "NodeReducer"}
 _RULES: Final = {
@@ -20,12 +19,12 @@ _ERRORS: Final = """
 error_handling:
   retry_policy: {max_retries: 3, initial_delay_ms: 100, exponential_base: 2, max_delay_ms: 5000}
   circuit_breaker: {enabled: true, failure_threshold: 5, reset_timeout_ms: 60000}"""
-# Names of packages that would hide others.
+# Package names that would shadow others.
 _TAKEN: Final = frozenset({"podium", "tests", "pydantic", *sys.stdlib_module_names})
 
 
 class InvalidNodeName(PodiumError):
-    """A name that no package with a node can have."""
+    """An invalid name for a package with a node."""
 
     code = "INVALID_NODE_NAME"
 

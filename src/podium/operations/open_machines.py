@@ -1,7 +1,7 @@
-"""The machines of open runs that a server is asked about: kept in memory, and only new events are folded.
+"""A server's cache of the machines of open runs, so that only new events have to be folded.
 
-To replay a log of 20,000 events takes half a second, and a page asks again every few seconds. A machine that is kept is
-used only for the very log that it was made from: the record that it has come to must still be there.
+Replaying a log of 20,000 events takes half a second, and a page refreshes every few seconds. A cached machine
+is used only for the very log that it was made from: the newest record it has folded must still exist.
 """
 
 import asyncio
@@ -13,28 +13,27 @@ from podium.log.ids import RunId
 from podium.machine import Machine
 from podium.plan.plan import Plan
 from podium.ports.store import Store
-from podium.runtime.checkpoints import decode_machine, encode_machine
 from podium.runtime.reading import records_of
 from podium.runtime.replaying import replayed
 from podium.runtime.spilling import Values
 
 MAX_MACHINES: Final = 256
-# What a machine takes grows with its log: of all that are kept together.
+# The size of a machine grows with its log: limit for the total number of events.
 MAX_EVENTS: Final = 500_000
 
 
 class _Kept:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        # Two that ask at the same time fold one after the other.
+        # Concurrent requests fold one after the other.
         self.lock = asyncio.Lock()
         self.machine: Machine | None = None
-        # Of the last record that was folded.
+        # Id of the last record that was folded.
         self.event_id = ""
 
 
 class OpenMachines:
-    """Bounded: the machine that was asked for longest ago is dropped first, and one of an ended run immediately."""
+    """Bounded: the least recently used machine is dropped first, and that of an ended run immediately."""
 
     def __init__(self, max_machines: int = MAX_MACHINES, max_events: int = MAX_EVENTS) -> None:
         self._max_machines = max_machines
@@ -47,7 +46,7 @@ class OpenMachines:
     async def read(
         self, store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None = None
     ) -> Machine:
-        """As the log leaves it now. It is shared: whoever changes it takes a `copy`."""
+        """A machine in the current state of the log. It is shared: to change it, use `copy`."""
         kept = self._entry(run_id, plan)
         async with kept.lock:
             await self._fold(kept, store, run_id, payloads)
@@ -59,8 +58,9 @@ class OpenMachines:
     async def copy(
         self, store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None = None
     ) -> Machine:
-        """The same, for trying something out."""
-        return decode_machine(plan, encode_machine(await self.read(store, run_id, plan, payloads)))
+        """A copy, for trying something out."""
+        machine = await self.read(store, run_id, plan, payloads)
+        return Machine.restore(plan, machine.checkpoint())
 
     def _entry(self, run_id: RunId, plan: Plan) -> _Kept:
         kept = self._kept.get(run_id)
@@ -75,7 +75,7 @@ class OpenMachines:
         machine = kept.machine
         if machine is not None and not await self._is_of_log(kept, machine, store, run_id):
             machine = None
-        # Not kept while it is folded: what is cut short in the middle is not a state of the log.
+        # Removed while it is folded: a fold that is interrupted leaves an invalid state.
         kept.machine = None
         if machine is None:
             machine = await replayed(store, run_id, kept.plan, payloads)

@@ -1,4 +1,4 @@
-"""Events on their way to buses: what waits, what could not be delivered, and what becomes of it."""
+"""Events on their way to buses: waiting and dead ones, and what to do with them."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class OutboxView(NamedTuple):
 
 
 async def list_outbox(parts: Parts, bus: str | None) -> OutboxView:
-    """What belongs to runs of tenants that the actor may look at."""
+    """For runs of tenants that the actor may see."""
     lines, dead = await parts.store.outbox_lines(bus), await parts.store.dead_letters(bus)
     if parts.is_owner:
         return OutboxView(lines, dead)
@@ -24,7 +24,7 @@ async def list_outbox(parts: Parts, bus: str | None) -> OutboxView:
 
 
 async def retry_dead_letter(parts: Parts, bus: str, run_id: str, run_seq: int) -> bool:
-    """False: there is none, or it belongs to a run that the actor may not look at."""
+    """False: there is none, or it belongs to a run that the actor may not see."""
     if not await _may_decide(parts, run_id):
         return False
     return await parts.store.retry_dead(bus, RunId(run_id), run_seq)
@@ -37,13 +37,13 @@ async def drop_dead_letter(parts: Parts, bus: str, run_id: str, run_seq: int) ->
 
 
 async def remove_bus(parts: Parts, bus: str) -> None:
-    """It was for the events of all tenants."""
+    """The bus was for the events of all tenants."""
     await parts.require_everywhere("store.maintain")
     await parts.store.remove_bus(bus)
 
 
 async def _may_decide(parts: Parts, run_id: str) -> bool:
-    """Raises `NotAllowed` to who may look at the run and not decide about it."""
+    """Raises `NotAllowed` if the actor may see the run but not decide about it."""
     if parts.is_owner:
         return True
     from podium.operations.access import UNKNOWN_TENANT

@@ -1,4 +1,4 @@
-"""What every use case works with. `wiring` picks the real parts; tests and programs may pick others."""
+"""The dependencies of all use cases. `wiring` picks the real parts; tests and programs may pick others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,6 @@ from podium.ports.engine import Engine, EngineTrouble, RunRequest
 from podium.ports.store import CreatedRun, Store
 from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.plan_file import load_plan
-from podium.runtime.preflight import Readiness
 from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, RunValues, values_of
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from podium.operations.open_machines import OpenMachines
     from podium.operations.signed_runs import SigningRules
     from podium.ports.schedule_changes import PreparedRun
+    from podium.runtime.preflight import Readiness
     from podium.runtime.replaying import MachineOf
 
 
@@ -36,7 +36,7 @@ def no_signing_rules() -> None:
 
 
 def no_access() -> "Access":
-    """Where no authoriser was chosen, nothing is allowed."""
+    """Without an authoriser nothing is allowed."""
     from podium.access.actors import Actor, Method
     from podium.access.deciding import DenyingAuthoriser
     from podium.operations.access import Access
@@ -51,57 +51,72 @@ async def no_pools(request: RunRequest) -> NoReturn:
 class Parts(msgspec.Struct, frozen=True):
     store: Store
     clock: Clock
-    # Where the directories of runs are.
+    # The directory with the directories of runs.
     runs: Path
-    # Made for the first that drives or creates a run.
+    # Created for the first command that drives or creates a run.
     engine: Callable[[], Engine]
-    # Where large values of a run are kept, below its directory.
+    # Where large values of a run are stored, below its directory.
     payloads: MakeFolder
     # What is missing here for a run of a plan in a workspace.
-    check: Callable[[Plan, Path], Readiness]
-    # Called with what a person should know and the answer does not contain: a warning, or what was repaired.
+    check: "Callable[[Plan, Path], Readiness]"
+    # Called with messages for a person that are not in the result: a warning, or what was repaired.
     notify: Callable[[str], None]
-    # Where what steps leave is copied to, if one is configured.
+    # Where the output of steps is copied to, if configured.
     bucket: ArtifactBucket | None = None
-    # What keeps a run of another engine from continuing, as that engine sees it.
+    # Problems that keep a run of another engine from continuing, as seen by that engine.
     trouble_of: Callable[[Run], Awaitable[Sequence[EngineTrouble]]] | None = None
-    # Removes what another engine keeps of a run that has ended.
+    # Removes another engine's data of a run that has ended.
     remove_executions: Callable[[Run], Awaitable[None]] | None = None
-    # Whose signatures of plans are needed, if there are rules about it.
+    # Which signatures of plans are required, if there are rules about it.
     signing: "Callable[[], SigningRules | None]" = no_signing_rules
-    # The engine that carries a run, if it is another one than `engine`.
+    # The engine that executes a run, if it is not `engine`.
     engine_of: Callable[[Run], Engine | None] | None = None
-    # Who asks, and what they may do. Found out for the first that needs it: most commands of an owner do not.
+    # The identity and permissions of the caller. Computed on demand: most commands of an owner do not need
+    # them.
     access: "Callable[[], Access]" = no_access
-    # There are no rules, and the user of this machine asks: everything but signals is allowed without asking.
+    # There are no rules, and the caller is the user of this machine: everything but signals is allowed
+    # without a check.
     is_owner: bool = False
-    # Creates a run for the hosts of its pool, in the store alone.
+    # Creates a run for the workers of its pool, in the store only.
     create_in_pool: Callable[[RunRequest], Awaitable[CreatedRun]] = no_pools
-    # Only prepares it, for those that store more together with it.
+    # Only prepares it, for callers that store more together with it.
     prepare_for_pool: "Callable[[RunRequest], Awaitable[PreparedRun]]" = no_pools
-    # Where runs work that are started without a folder of their own.
+    # The workspace of runs that are started without one of their own.
     workspace: Path = Path()
 
-    # What this process shows of its work.
+    # Spans and metrics of this process.
     telemetry: Telemetry = SILENT
 
-    # The machines of open runs, where a process answers about them again and again.
+    # The machines of open runs, for a process that answers repeated questions about them.
     machines: "OpenMachines | None" = None
 
-    # --- what is allowed ------------------------------------------------------------------------------
+    # --- authorization --------------------------------------------------------------------------------
 
     async def require(
         self, operation: "OperationName", tenant_id: str, run_id: str | None = None, *, records: bool = True
     ) -> None:
-        """Raises what `Access.require` does. `run_id`: of a run that exists. Not `records`: the caller does that."""
+        """Raises what `Access.require` raises. `run_id`: of an existing run. Not `records`: the caller
+        records it.
+        """
         if not self.is_owner:
             from podium.access.operations import NAMED
 
             asked, access = NAMED[operation], self.access()
             await access.require(self.store, self.clock, asked, tenant_id, run_id=run_id, records=records)
 
+    async def require_project(self, operation: "OperationName", tenant_id: str, project_id: str) -> None:
+        """Raises `NotAllowed` for a project that the token of the actor is not for."""
+        if not self.is_owner:
+            from podium.access.operations import NAMED
+
+            asked = NAMED[operation]
+            await self.access().require_project(self.store, self.clock, asked, tenant_id, project_id)
+
+    def sees_project(self, project_id: str) -> bool:
+        return self.is_owner or self.access().sees_project(project_id)
+
     async def require_everywhere(self, operation: "OperationName") -> None:
-        """What concerns the whole store is for those who may do it in every tenant. Raises `NotAllowed`."""
+        """Operations on the whole store require permission in every tenant. Raises `NotAllowed`."""
         if not self.is_owner:
             from podium.access.operations import NAMED
 
@@ -117,7 +132,7 @@ class Parts(msgspec.Struct, frozen=True):
     def accepted(
         self, operation: "OperationName", tenant_id: str, run_id: str, plan_sha256: str | None = None
     ) -> "tuple[AuditDraft, ...]":
-        """The record of what was allowed, to be stored with what it leads to; none if there are no rules."""
+        """The record of a permission, to be stored with its effect; None if there are no rules."""
         if self.is_owner or not self.access().has_rules:
             return ()
         access = self.access()
@@ -126,7 +141,7 @@ class Parts(msgspec.Struct, frozen=True):
     def decided(
         self, operation: "OperationName", tenant_id: str, plan_sha256: str
     ) -> "tuple[AuditDraft, ...]":
-        """The same about a plan."""
+        """The same for a plan."""
         if self.is_owner or not self.access().has_rules:
             return ()
         return (self.access().draft(self.clock, operation, tenant_id, plan_sha256=plan_sha256),)
@@ -140,7 +155,7 @@ class Parts(msgspec.Struct, frozen=True):
         return values_of(self.store, run_id, self.directory(run_id), self.payloads, self.bucket_of(run_id))
 
     def bucket_of(self, run_id: str) -> RunArtifacts | None:
-        """The run's part of the bucket, for reading: one that does not answer is not waited for."""
+        """The run's part of the bucket, for reading: does not wait for a bucket that does not answer."""
         return RunArtifacts(self.bucket, self.store, run_id) if self.bucket is not None else None
 
     async def plan_of(self, run: Run) -> Plan:
@@ -148,23 +163,25 @@ class Parts(msgspec.Struct, frozen=True):
 
     @property
     def machine_of(self) -> "MachineOf":
-        """To look at: it may be shared with others."""
+        """For reading: it may be shared with others."""
         return self.machines.read if self.machines is not None else _replayed()
 
     @property
     def machine_copy(self) -> "MachineOf":
-        """To try something out with."""
+        """For trying something out."""
         return self.machines.copy if self.machines is not None else _replayed()
 
     async def require_needs(self, plan: Plan, workspace: Path) -> None:
-        """Raises what `Readiness.require` does, so that nothing is created or changed for a run that would fail."""
-        # Beside the event loop: a bucket or a source of secrets may take long to answer.
+        """Raises what `Readiness.require` raises, so that nothing is created or changed for a run that would
+        fail.
+        """
+        # In a thread: a bucket or a source of secrets may take long to answer.
         require(await asyncio.to_thread(self.check, plan, workspace), self.notify)
 
     async def restored(self, run: Run) -> RunDirectory:
-        """The directory of a run, made again from the store if it is lost."""
+        """The directory of a run, restored from the store if it is lost."""
         directory = self.directory(run.identity.run_id)
-        # A run of a pool has one only if its steps write files, where its host is.
+        # A run of a pool has one only if its steps write files, and on its host only.
         if directory.is_lost and run.pool is None:
             from podium.runtime.restoring import restore_directory
 
@@ -176,13 +193,13 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def _replayed() -> "MachineOf":
-    # Loaded with the first question about a run: most commands ask none.
+    # Imported with the first query about a run: most commands make none.
     from podium.runtime.replaying import replayed
 
     return replayed
 
 
-def require(readiness: Readiness, notify: Callable[[str], None]) -> None:
+def require(readiness: "Readiness", notify: Callable[[str], None]) -> None:
     for warning in readiness.warnings:
         notify(f"warning: {visible(warning)}")
     readiness.require()

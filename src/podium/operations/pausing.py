@@ -9,14 +9,14 @@ from podium.log.transitions import RunStatus
 from podium.ports.store import EventLog
 
 _LOOK_BACK: Final = 100
-# What is appended without a driver: a signal that none has acted on is followed by nothing else.
+# Events that are appended without a driver: if a driver has not acted on a signal, nothing else follows it.
 WITHOUT_DRIVER: Final = frozenset(
     {EventType.SIGNAL_ACCEPTED, EventType.SIGNAL_REJECTED, EventType.ALERT_RAISED}
 )
 
 
 async def is_paused(log: EventLog, run: Run) -> bool:
-    """Also if the PAUSE was accepted and the driver was killed before it recorded RunPaused."""
+    """Also true if the PAUSE was accepted and the driver was killed before it recorded RunPaused."""
     if run.status is not RunStatus.RUNNING:
         return run.status is RunStatus.PAUSED
     records = await log.read(run.identity.run_id, after=max(0, run.head - _LOOK_BACK), limit=_LOOK_BACK)

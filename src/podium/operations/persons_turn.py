@@ -1,4 +1,4 @@
-"""What a run waits for that only a person can give, with the commands to call: found while it runs."""
+"""What a run waits for that only a person can provide, with the commands to call: determined while it runs."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -7,32 +7,35 @@ from podium.log.events import EventRecord, EventType
 from podium.log.notes import RunNotes
 from podium.log.payloads import StepStarted, payload_of
 from podium.machine.obligations import Obligation
+from podium.machine.progress import Progress
 from podium.text import visible
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
-_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt", "plan_approval"})
-# While one of these is owed, a held run moves by itself. A task need not: a killed driver may have left it, and it runs
-# again only when the hold is over.
+FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt", "plan_approval"})
+# While one of these is owed, a held run continues by itself. A task does not count: a killed driver may have
+# left it, and it runs again only when the hold is over.
 _MOVING: Final = frozenset({"probe", "record", "start"})
-# While one of these is owed, nothing is asked at the terminal: its answer would be lost among what runs.
+# While one of these is owed, nothing is asked at the terminal: the question would be lost in the output.
 _RUNNING: Final = _MOVING | {"task", "slot"}
 
 
 class PersonsTurn:
-    """Looks on, and calls `show` with all that the run waits for from a person, whenever that may have changed."""
+    """An observer that calls `show` with everything that the run needs from a person, whenever that may have
+    changed.
+    """
 
     def __init__(self, run_id: str, show: "Callable[[Sequence[Reason]], None]") -> None:
         self._run_id = run_id
         self._show = show
-        # What approvals ask, by step.
+        # The questions of approvals, by step.
         self._questions: dict[str, str] = {}
-        # Called with the step in doubt that is all the run waits for, or None.
+        # Called with the doubtful step if the run waits for nothing else, otherwise with None.
         self.on_doubt: Callable[[str | None], None] | None = None
 
     def recall(self, notes: RunNotes) -> None:
-        """What was asked before this process drove the run."""
+        """Restore the questions from before this process drove the run."""
         self._questions = dict(notes.questions)
 
     def observe(self, records: Sequence[EventRecord]) -> None:
@@ -42,10 +45,11 @@ class PersonsTurn:
                 if asked is not None and record.step_id is not None:
                     self._questions[record.step_id] = asked.message
 
-    def owed(self, obligations: Sequence[Obligation]) -> None:
+    def owed(self, progress: Progress) -> None:
+        obligations = progress.owed
         moves = any(one.kind in _MOVING for one in obligations)
         wanted = [
-            one for one in obligations if one.kind in _FOR_A_PERSON or (one.kind == "hold" and not moves)
+            one for one in obligations if one.kind in FOR_A_PERSON or (one.kind == "hold" and not moves)
         ]
         self._show([self._reason(one) for one in wanted])
         if self.on_doubt is not None:
@@ -54,7 +58,7 @@ class PersonsTurn:
             self.on_doubt(only.subject if only is not None and only.kind == "doubt" else None)
 
     def _reason(self, obligation: Obligation) -> "Reason":
-        # Loaded with the first of them: most runs wait for no person.
+        # Imported with the first of them: most runs never wait for a person.
         from dataclasses import replace
 
         from podium.operations.explaining import reason_for

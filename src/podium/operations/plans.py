@@ -1,4 +1,4 @@
-"""Publish plans, and use plans that were published."""
+"""Publishes plans, and uses published plans."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ _HASH = "#sha256="
 
 
 class InvalidPlanRef(PodiumError):
-    """A reference to a plan that cannot be understood."""
+    """A reference to a plan that cannot be parsed."""
 
     code = "INVALID_PLAN_REF"
 
@@ -40,7 +40,9 @@ async def publish_plan(source: PlanSource, plan: Plan, uri: str) -> Published:
 
 
 async def publish_signatures(source: PlanSource, uri: str, signatures: bytes) -> bool:
-    """Beside the plan at a URI, where `PlanLoader` looks for them. False: the same are there. Raises `PlanExists`."""
+    """Publish beside the plan at a URI, where `PlanLoader` looks for them. False: the same ones exist there.
+    Raises `PlanExists`.
+    """
     try:
         return await source.publish(uri + SUFFIX, signatures)
     except PlanExists as error:
@@ -55,7 +57,7 @@ async def fetch_plan(
 ) -> FetchedPlan:
     """`given`: `URI#sha256=HASH`, else the name of a file with this content, a reference as JSON.
 
-    Raises what `PlanLoader` does, and what `check_capabilities` does for the engine that is to run it.
+    Raises what `PlanLoader` raises, and what `check_capabilities` raises for the engine that is to run it.
     """
     if content is None:
         found = await fetch_by_uri(loader, given)
@@ -66,7 +68,7 @@ async def fetch_plan(
 
 
 async def fetch_by_uri(loader: PlanLoader, given: str) -> FetchedPlan:
-    """`given`: `URI#sha256=HASH`. Raises what `PlanLoader` does."""
+    """`given`: `URI#sha256=HASH`. Raises what `PlanLoader` raises."""
     uri, _, expected = given.rpartition(_HASH)
     return await loader.fetch_by_hash(uri, expected)
 
@@ -85,7 +87,7 @@ def is_uri(given: str) -> bool:
 
 
 def parse_reference(content: bytes, name: str) -> PlanRef:
-    """A reference as `podium publish --json` prints it. Raises `InvalidPlanRef`."""
+    """Parse a reference in the format of `podium publish --json`. Raises `InvalidPlanRef`."""
     try:
         ref = msgspec.json.decode(content, type=PlanRef)
         check_plan_ref(ref)

@@ -1,6 +1,7 @@
-"""Keeps the summaries of all runs up with their logs, in the background: for lists that show steps, cost and failures.
+"""Keeps the summaries of all runs up to date with their logs, in the background: for lists with steps, cost
+and failures.
 
-A server or a worker starts one. Several may work on one store: an older summary never replaces a newer one. It
+A server starts one. Several may work on one store: an older summary never replaces a newer one. It
 continues where the last one of the store has stopped; runs from before the first one are projected when listed.
 """
 
@@ -15,6 +16,7 @@ from podium.log.times import moment
 from podium.ports.bus import AlertHook
 from podium.ports.changes import RunChanges
 from podium.ports.clock import Clock
+from podium.ports.log_fields import about
 from podium.ports.metrics import PROJECTION_LAG
 from podium.ports.store import Store
 from podium.ports.telemetry import SILENT, Telemetry
@@ -24,14 +26,14 @@ from podium.runtime.projecting import LAG_ALERT_SECONDS, Projecting
 logger = logging.getLogger(__name__)
 
 _READER: Final = "projector"
-# So that a run with many events a second is saved a few times a second.
+# Limits how often a run with many events is saved to a few times a second.
 _PAUSE_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 1.0
 _SAVE_EVERY: Final = 5.0
 
 
 class BackgroundProjector:
-    """Started and stopped by its process; `lag` says how far it is behind."""
+    """Started and stopped by its process; `lag` is its current delay."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class BackgroundProjector:
         self._saved: str | None = None
         self._saved_at = 0.0
         self._started = clock.now()
-        # For how long the event that waited longest in the last batch had been in the log, in seconds.
+        # How long the oldest event of the last batch had been in the log, in seconds.
         self.lag = 0.0
 
     def start(self) -> None:
@@ -61,7 +63,7 @@ class BackgroundProjector:
         self._task = asyncio.create_task(self._project_for_ever())
 
     async def stop(self) -> None:
-        """What it has not come to is projected by the next one."""
+        """What is left is projected by the next one."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -105,11 +107,13 @@ class BackgroundProjector:
         except StoreUnavailable:
             raise
         except Exception:
-            # One run that cannot be projected must not keep all others waiting.
-            logger.exception("run %s cannot be projected", run.identity.run_id)
+            # One run that cannot be projected must not delay all others.
+            run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
+            fields = about(run=run_id, tenant=tenant_id)
+            logger.exception("run %s cannot be projected", run_id, extra=fields)
 
     def _age(self, run: Run) -> float:
-        """Of the newest event of a run; what happened before this process projected is not its lag."""
+        """The age of a run's newest event; time before this process started projecting does not count."""
         since = max(moment(run.updated_at), self._started)
         return max(0.0, (self._clock.now() - since).total_seconds())
 

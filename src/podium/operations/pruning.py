@@ -1,10 +1,10 @@
-"""Remove runs that ended long ago. Never by itself: somebody asks for it.
+"""Removes runs that ended long ago; only on request, never automatically.
 
-A run's directory, with its logs and artifacts, goes with it, and so does its part of the bucket, if one is configured.
-The directory is marked first, then the run is removed from the store, then the rest: what a crash, or a bucket that
-does not answer, leaves behind is swept away the next time. The mark holds the id of the run's first event, which names
-its part of the bucket. What another engine keeps of the run is removed before all that: if its server does not answer,
-the run is kept.
+A run's directory, with its logs and artifacts, is removed with it, and so is its part of the bucket, if
+configured. The directory is marked first, then the run is removed from the store, then the rest: what is left
+behind because of a crash, or a bucket that does not answer, is removed the next time. The mark contains the
+id of the run's first event, which names its part of the bucket. Another engine's data of the run is removed
+before all that: if its server does not answer, the run is kept.
 """
 
 import shutil
@@ -34,7 +34,7 @@ RemoveExecutions: TypeAlias = Callable[[Run], Awaitable[None]]
 
 class Pruned(NamedTuple):
     run: Run
-    # Why it was left in place; None if it was removed, or would be.
+    # Why it was kept; None if it was removed, or would be.
     kept_because: str | None = None
     # What of it could not be removed yet.
     left_behind: str | None = None
@@ -50,7 +50,7 @@ async def prune_by_policy(
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that are older than the policy allows for their status.
 
-    `leave_executions`: what other engines keep of them is not removed, and their servers are not asked.
+    `leave_executions`: other engines' data of them is not removed, and their servers are not contacted.
     """
     await parts.require("run.prune", tenant_id, records=not dry_run)
     if not dry_run:
@@ -142,7 +142,7 @@ async def _prune(
 
 
 def _mark(directory: Path, first_event_id: str | None) -> Path:
-    # A run that another machine has driven may have no directory here.
+    # A run that another machine has driven may not have a directory here.
     directory.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
     mark = directory / _MARK
     write_atomically(mark, (first_event_id or "").encode(), durable=False)
@@ -150,7 +150,7 @@ def _mark(directory: Path, first_event_id: str | None) -> Path:
 
 
 async def _sweep(store: Store, runs: Path, bucket: ArtifactBucket | None) -> None:
-    """Directories that were marked and whose run is gone; its id may be that of a new run by now."""
+    """Remove directories that were marked and whose run is gone; its id may belong to a new run by now."""
     for mark in runs.glob(f"*/{_MARK}"):
         run_id = RunId(mark.parent.name)
         present, marked = await _first_event(store, run_id), _marked_event(mark)
@@ -179,7 +179,7 @@ async def _first_event(store: Store, run_id: RunId) -> str | None:
 
 
 def _marked_event(mark: Path) -> str | None:
-    """Steps can write a mark of their own: what is not an id of an event names nothing."""
+    """Steps can write marks, too: anything but the id of an event is ignored."""
     try:
         marked = read_regular(mark, max_bytes=_MAX_MARK, what="the id of an event").decode("ascii", "replace")
         check_uuid4("event", marked)
@@ -193,7 +193,7 @@ _MAX_MARK: Final = 100
 
 
 async def prune_run(parts: Parts, tenant_id: str, run_id: str) -> Pruned:
-    """Remove one run that has ended. Raises `RunNotFound`, `RunNotPrunable`, and what `Parts.require` does."""
+    """Remove one run that has ended. Raises `RunNotFound`, `RunNotPrunable`, and what `Parts.require` raises."""
     run = await parts.store.runs.find(tenant_id, run_id)
     await parts.require("run.prune", tenant_id, run_id)
     done = await _prune(parts.store, run, parts.runs, parts.bucket, parts.remove_executions)

@@ -1,6 +1,6 @@
-"""Publish plans in the store of a tenant, look at them, and approve them.
+"""Publishes plans in the store of a tenant, shows them, and approves them.
 
-A workflow that comes over the network is read without any file beside it: a path in it must not read the disk of the
+A workflow from the network is read without any file beside it: a path in it must not read the disk of the
 server. Files that it needs are in the workspace of the worker, or are sent with it as inputs.
 """
 
@@ -8,10 +8,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from podium.errors import PodiumError
-from podium.language.workflow import WorkflowReading, read_workflow
 from podium.log.ids import check_id, is_id
 from podium.log.plan_refs import is_sha256
 from podium.log.published_plans import PlanContent, PlanPage, PublishedPlan
@@ -23,7 +22,10 @@ from podium.plan.loading import plan_bytes, read_plan
 from podium.plan.plan import Plan
 from podium.text import shortened
 
-# How messages call the file that was sent.
+if TYPE_CHECKING:
+    from podium.language.workflow import WorkflowReading
+
+# The name of the uploaded file in messages.
 NAME: Final = "workflow.yaml"
 _MAX_PLANS: Final = 32
 
@@ -31,7 +33,7 @@ InstalledProviders = Callable[[], tuple[str, ...]]
 
 
 class PlanNotPublished(PodiumError):
-    """No such plan in this tenant."""
+    """The plan does not exist in this tenant."""
 
     code = "PLAN_NOT_PUBLISHED"
 
@@ -55,8 +57,8 @@ class FoundPlan(NamedTuple):
 
 async def validate_workflow(
     parts: Parts, tenant_id: str, source: bytes, installed: InstalledProviders = tuple
-) -> WorkflowReading:
-    """Everything that is wrong with a workflow. Raises what `Parts.require` does."""
+) -> "WorkflowReading":
+    """Everything that is wrong with a workflow. Raises what `Parts.require` raises."""
     await parts.require("plan.validate", tenant_id)
     return await asyncio.to_thread(_read, source, installed)
 
@@ -64,7 +66,7 @@ async def validate_workflow(
 async def publish_workflow(
     parts: Parts, tenant_id: str, source: bytes, installed: InstalledProviders = tuple
 ) -> Publication:
-    """Raises `InvalidWorkflow`, `PlanExists`, and what `Parts.require` does."""
+    """Raises `InvalidWorkflow`, `PlanExists`, and what `Parts.require` raises."""
     await parts.require("plan.publish", tenant_id, records=False)
     reading = await asyncio.to_thread(_read, source, installed)
     if reading.plan is None:
@@ -86,13 +88,16 @@ async def publish_workflow(
     return Publication(kept, is_new=kept is new)
 
 
-def _read(source: bytes, installed: InstalledProviders) -> WorkflowReading:
-    """In a thread: a large workflow takes seconds, and other requests are answered meanwhile."""
+def _read(source: bytes, installed: InstalledProviders) -> "WorkflowReading":
+    """Called in a thread: a large workflow takes seconds, and other requests must not wait."""
     if looks_like_contract(source, NAME):
         from podium.nodes.compiling import compile_contract
         from podium.nodes.registry import NodeRegistry
 
         return compile_contract(source, NAME, NodeRegistry())
+    # Imported with the first workflow: a server starts without it.
+    from podium.language.workflow import read_workflow
+
     return read_workflow(source, NAME, missing_is_error=True, installed_providers=installed)
 
 
@@ -121,7 +126,7 @@ async def _find(parts: Parts, tenant_id: str, plan_id: str, version: str | None)
 
 
 async def open_plan(parts: Parts, tenant_id: str, plan_id: str, version: str | None = None) -> FoundPlan:
-    """With its content. Raises what `find_plan` does."""
+    """The plan with its content. Raises what `find_plan` raises."""
     published = await find_plan(parts, tenant_id, plan_id, version)
     content = await parts.store.plans.content(tenant_id, published.sha256)
     if content is None:
@@ -146,9 +151,9 @@ async def open_referred(parts: Parts, tenant_id: str, reference: str) -> FoundPl
 async def approve_plan(
     parts: Parts, tenant_id: str, plan_id: str, version: str | None, plan_sha256: str
 ) -> PublishedPlan:
-    """An approval names the plan by its hash, so that what is approved is what was looked at.
+    """An approval names the plan by its hash, so that what is approved is what was reviewed.
 
-    Approving it again changes nothing. Raises `ApprovalPlanMismatch`, and what `find_plan` does.
+    Approving it again changes nothing. Raises `ApprovalPlanMismatch`, and what `find_plan` raises.
     """
     from podium.operations.run_approval import ApprovalPlanMismatch
 
@@ -165,7 +170,7 @@ async def approve_plan(
     return await _find(parts, tenant_id, found.plan_id, found.plan_version)
 
 
-# Decoding a plan of a thousand steps takes longer than everything else that starts a run.
+# Decoding a plan of a thousand steps takes longer than everything else in starting a run.
 _decoded_plans: "OrderedDict[str, Plan]" = OrderedDict()
 
 

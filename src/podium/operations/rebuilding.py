@@ -1,9 +1,9 @@
-"""Make a lost store again from run directories.
+"""Rebuilds a lost store from run directories.
 
-`logs/events.jsonl` is the source: it has every event as it was recorded. `run.json`, the plan, the workflow file and
-the copies of large values come from beside it. The log in a directory is written a moment after the store's, so its end
-may be torn or missing: a run then continues from what is there. The start of a step with `idempotent: false` is never
-missing, so such a step is in doubt rather than repeated.
+`logs/events.jsonl` is the source: it has every event as it was recorded. `run.json`, the plan, the workflow
+file and the copies of large values are read from beside it. The log in a directory is written a moment after
+the store's, so its end may be torn or missing: a run then continues from what is there. The start of a step
+with `idempotent: false` is never missing, so such a step is in doubt rather than repeated.
 """
 
 from collections.abc import Sequence
@@ -29,23 +29,23 @@ from podium.text import reason_of
 
 
 class StoreExists(PodiumError):
-    """A store is rebuilt where there is none: what is there might be lost otherwise."""
+    """A store can only be rebuilt where there is none: an existing one might be lost otherwise."""
 
     code = "STORE_EXISTS"
 
 
 class RebuiltRun(NamedTuple):
-    """What became of a run directory. Without a status the run could not be rebuilt."""
+    """The result for one run directory. Without a status the run could not be rebuilt."""
 
     run_id: str
     events: int
     status: str | None
-    # What is not as it was, and why.
+    # What differs from the original run, and why.
     notes: tuple[str, ...]
 
 
 async def rebuild_store(store: Store, runs: Path, folder: MakeFolder) -> list[RebuiltRun]:
-    """Put every run that has a directory below `runs` into an empty store, the oldest first."""
+    """Import every run that has a directory below `runs` into an empty store, oldest first."""
     if (await store.stats()).runs:
         raise StoreExists("the store has runs already; a store is rebuilt where there is none")
     found = [_read_log(RunDirectory(runs, path.name)) for path in sorted(runs.iterdir()) if _is_run(path)]
@@ -73,7 +73,7 @@ class _Log(NamedTuple):
 
 
 def _read_log(directory: RunDirectory) -> _Log:
-    """The events up to the first line that cannot be read, or does not follow the one before."""
+    """The events up to the first line that is unreadable or out of order."""
     lines: list[EventLine] = []
     identity: RunIdentity | None = None
     notes: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ def _missing(log: _Log, contents: dict[str, bytes]) -> list[str]:
 
 
 def _facts_from(log: _Log, contents: dict[str, bytes]) -> NewRun:
-    """Of a directory without `run.json`: as far as its events have it."""
+    """The facts for a directory without `run.json`, as far as its events have them."""
     assert log.identity is not None
     queued, started = RunQueued(), RunStarted()
     for line in log.lines:

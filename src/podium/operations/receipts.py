@@ -1,4 +1,4 @@
-"""What telemetry shows of a message that came in. Its content is never looked at here."""
+"""Telemetry of incoming messages. Their content is never examined here."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,33 +14,33 @@ STARTED: Final = "started"
 KNOWN: Final = "known"
 BATCH: Final = "batch"
 DEAD: Final = "dead"
-# Of topics that no contract names.
+# For topics that no contract names.
 _ANY: Final = "message"
 
 
 class Receipts:
-    """`types`: what the messages of a topic are, by the contract."""
+    """`types`: the message types of a topic, according to the contract."""
 
     def __init__(self, telemetry: Telemetry, clock: Clock, types: Mapping[str, str] | None = None) -> None:
         self._telemetry = telemetry
         self._clock = clock
         self._types = types or {}
-        # By topic: when the batch at hand came.
+        # By topic: when the current batch arrived.
         self._received_at: dict[str, datetime] = {}
 
     def received(self, messages: Sequence[Incoming]) -> None:
-        """A batch of one topic has come."""
+        """A batch of one topic has arrived."""
         if self._telemetry.is_tracing and messages:
             self._received_at[messages[0].topic] = self._clock.now()
 
     def in_batch(self, messages: Sequence[Incoming]) -> None:
-        """They have no runs of their own."""
+        """For messages without runs of their own."""
         if messages:
             topic = messages[0].topic
             self._telemetry.count(MESSAGES, topic, self._type(topic), BATCH, by=len(messages))
 
     def has_run(self, message: Incoming, identity: str, correlation_id: str, *, is_new: bool) -> None:
-        """`identity`: of the run, or of the request for it; the span is derived from it."""
+        """`identity`: that of the run, or of the request for it; the span is derived from it."""
         outcome = STARTED if is_new else KNOWN
         self._telemetry.count(MESSAGES, message.topic, self._type(message.topic), outcome)
         if self._telemetry.is_tracing:
@@ -53,7 +53,7 @@ class Receipts:
         return self._types.get(topic, _ANY)
 
     def is_dead(self, message: Incoming, code: str) -> None:
-        """Its correlation id is its place: nothing else of it can be relied on."""
+        """Its correlation id is its position: nothing else in it can be relied on."""
         self._telemetry.count(MESSAGES, message.topic, self._type(message.topic), DEAD)
         self._telemetry.count(DEAD_LETTERS, code)
         if self._telemetry.is_tracing:

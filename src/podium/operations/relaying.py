@@ -1,4 +1,4 @@
-"""Deliver the events of a store to a bus, until stopped or until nothing is left to deliver."""
+"""Delivers the events of a store to a bus, until stopped or until nothing is left to deliver."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -38,11 +38,11 @@ async def relay_events(
     on_outage: Callable[[str], None] = lambda _: None,
     telemetry: Telemetry = SILENT,
 ) -> int:
-    """Returns how many events the bus has refused so far, dead letters included.
+    """Returns how many events the bus has refused so far, including dead letters.
 
-    `open_bus` is called only if it is allowed: it may create a file. `interrupts`: a context around the work; to stop
-    it, it calls what it is given. `from_now`: a bus that is new to the store gets no event from before. `only`: which
-    events it wants, see `Outbox.add_bus`.
+    `open_bus` is called only if it is permitted, because it may create a file. `interrupts`: a context around
+    the work; it calls its argument to stop the work. `from_now`: a bus that is new to the store gets no
+    earlier events. `only`: which events it receives, see `Outbox.add_bus`.
     """
     await parts.require_everywhere("store.relay")
     store, bus = parts.store, await open_bus()
@@ -74,7 +74,7 @@ async def _refused(store: Store, bus: str) -> int:
 
 
 async def _run(relay: Relay, on_outage: Callable[[str], None]) -> None:
-    """A store that does not answer is waited for, without a limit: a relay has nothing else to do."""
+    """Waits for an unavailable store without a limit: a relay has nothing else to do."""
     is_away = False
     while True:
         try:

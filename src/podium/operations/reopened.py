@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reopened:
-    """Watches a reopened run. `_error` and `finally` belong to every opening: they do not count as work."""
+    """Observes a reopened run. `_error` and `finally` belong to every opening, so they do not count as work."""
 
     def __init__(self) -> None:
         self._has_ended_here = False

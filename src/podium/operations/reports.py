@@ -1,31 +1,40 @@
-"""How a run went, for people and programs: its status, its steps, what failed and why."""
+"""The report of a run, for people and programs: its status, its steps, what failed and why."""
 
+import asyncio
+from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 import msgspec
 
 from podium.log.ids import RunId
 from podium.log.snapshots import StepSnapshot
+from podium.log.transitions import RunStatus
 from podium.log.usage import describe_usage, usage_cells
 from podium.operations.approvals import Decision, decisions_of
 from podium.operations.changes import Change, Changes
 from podium.operations.parts import Parts
+from podium.operations.report_rows import Failure, ReportRow, failures_of, rows_of
 from podium.operations.runs import RunView, show_run
 from podium.text import visible
 
 _MAX_STEPS = 10_000
-_COLUMNS = ("step", "status", "attempts", "tokens", "dollars", "error")
+_COLUMNS = ("step", "status", "seconds", "attempts", "tokens", "dollars", "error", "output")
 
 
 class RunReport(NamedTuple):
     view: RunView
-    # Who approved or rejected what.
+    # Approvals and rejections.
     decided: list[Decision]
-    # Who changed steps or parameters.
+    # Changes of steps or parameters.
     changed: list[Change]
+    # Its steps, in the order in which they started.
+    rows: list[ReportRow]
+    # Of a run that failed: where, and what was printed last.
+    failures: Sequence[Failure] = ()
 
     def notes(self) -> list[str]:
-        """What a person should know beside the outcome: alerts and warnings (or how many more), decisions."""
+        """What a person should know besides the outcome: alerts and warnings (or how many more), decisions."""
         summary = self.view.summary
         notes = [f"alert {one.code}: {one.message}" for one in summary.alerts]
         notes += [f"warning: step {one.step_id!r}: {one.text}" for one in summary.warnings]
@@ -43,17 +52,25 @@ class RunReport(NamedTuple):
 
 
 async def report_run(parts: Parts, tenant_id: str, run_id: str, *, steps: int = _MAX_STEPS) -> RunReport:
-    """Raises `RunNotFound`, for another tenant's run too. `steps`: at most so many of them."""
+    """Raises `RunNotFound`, also for another tenant's run. `steps`: the maximum number of them."""
     view = await show_run(parts.store, parts.clock, tenant_id, run_id, limit=steps)
     changes = Changes()
     decided = await decisions_of(parts.store, RunId(run_id), changes.take)
-    return RunReport(view, decided, changes.found)
+    directory = parts.directory(run_id)
+    rows = rows_of(view.steps, view.summary.started_at, directory)
+    is_failed = view.run.status is RunStatus.FAILED
+    # In a thread, so that a server can answer other requests.
+    failures = await asyncio.to_thread(failures_of, rows, directory) if is_failed else ()
+    return RunReport(view, decided, changes.found, rows, failures)
 
 
-def _rows(view: RunView) -> list[tuple[str, ...]]:
+def _rows(report: RunReport) -> list[tuple[str, ...]]:
     return [
-        (s.step_id, s.status.value, str(s.attempt_count), *usage_cells(s.usage), _error_of(s))
-        for s in view.steps
+        (
+            *(row.step_id, row.word, "" if row.seconds is None else f"{row.seconds:.1f}", str(row.attempts)),
+            *(*usage_cells(row.usage), row.error, row.output),
+        )
+        for row in report.rows
     ]
 
 
@@ -88,41 +105,42 @@ def as_json(report: RunReport) -> dict[str, object]:
     }
 
 
-def as_markdown(report: RunReport) -> str:
-    def cell(text: str) -> str:
-        # As entities: Markdown passes markup on, makes links, and what is escaped twice is not escaped.
-        shown = visible(text).replace("&", "&amp;").replace("|", "&#124;")
-        return shown.replace("<", "&lt;").replace("](", "]&#40;").replace("`", "&#96;")
+def commands_after(report: RunReport) -> list[str]:
+    """What to call about a run that failed; empty for any other."""
+    run_id = report.view.run.identity.run_id
+    if report.view.run.status is not RunStatus.FAILED:
+        return []
+    steps = [f"podium logs {run_id} {quote(failure.row.step_id)}" for failure in report.failures]
+    return [*(steps or [f"podium logs {run_id}"]), f"podium resume {run_id}"]
 
+
+def as_markdown(report: RunReport) -> str:
     view, run = report.view, report.view.run
     lines = [
-        f"# {cell(run.identity.plan_id)}: {run.status.value.lower()}",
+        f"# {_cell(run.identity.plan_id)}: {run.status.value.lower()}",
         "",
         f"Run `{run.identity.run_id}`, created {run.created_at}, {run.head} events{_used(view)}.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"|{' --- |' * len(_COLUMNS)}",
-        *(f"| {' | '.join(map(cell, row))} |" for row in _rows(view)),
-        *(["", *(f"- {cell(text)}" for text in noted)] if (noted := report.notes()) else ()),
+        *(f"| {' | '.join(map(_cell, row))} |" for row in _rows(report)),
+        *(["", *(f"- {_cell(text)}" for text in noted)] if (noted := report.notes()) else ()),
+        *_failed_lines(report),
     ]
     return "\n".join(lines)
 
 
-def as_html(report: RunReport) -> str:
-    from html import escape
+def _failed_lines(report: RunReport) -> Iterator[str]:
+    """The last lines of each failed step, indented: in such a block Markdown passes nothing on."""
+    for row, printed in report.failures:
+        yield from ("", f"## {_cell(row.step_id)}: {_cell(row.error)}", "")
+        yield from (f"    {visible(line)}" for line in printed)
+        yield from ("", f"All of it: {', '.join(map(_cell, row.files))}")
+    if commands := commands_after(report):
+        yield from ("", "Next:", "", *(f"    {visible(command)}" for command in commands))
 
-    def cell(text: str) -> str:
-        return escape(visible(text))
 
-    view, run = report.view, report.view.run
-    rows = "\n".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in _rows(view))
-    notes = report.notes()
-    noted = f"\n<ul>{''.join(f'<li>{cell(text)}</li>' for text in notes)}</ul>" if notes else ""
-    title = f"{cell(run.identity.plan_id)}: {run.status.value.lower()}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
-        "<style>body{font-family:sans-serif;margin:2em}td,th{padding:.3em .8em;text-align:left;"
-        "border-bottom:1px solid #8884}</style>\n"
-        f"<h1>{title}</h1><p>Run <code>{cell(run.identity.run_id)}</code>, created {run.created_at}{_used(view)}.</p>\n"
-        f"<table><tr><th>{'<th>'.join(_COLUMNS)}</tr>\n{rows}\n</table>{noted}</html>"
-    )
+def _cell(text: str) -> str:
+    # As entities: Markdown passes markup on, creates links, and undoes an escape when it is escaped twice.
+    shown = visible(text).replace("&", "&amp;").replace("|", "&#124;")
+    return shown.replace("<", "&lt;").replace("](", "]&#40;").replace("`", "&#96;")

@@ -1,4 +1,4 @@
-"""A new run of what was run before: from one of its steps on, or of what has changed. The rest is taken over."""
+"""A new run of an earlier one: from one of its steps on, or of what has changed. The rest is reused."""
 
 import shutil
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import msgspec
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.operations.env_files import EnvFile, kept_facts
-from podium.operations.inputs import InvalidInput, check_inputs
+from podium.operations.inputs import SOURCES, InvalidInput, check_inputs
 from podium.operations.parts import Parts
 from podium.operations.resume import Replacement, prepare_resumed, require_env_files
 from podium.operations.signed_runs import is_required, kept_signatures
@@ -33,11 +33,13 @@ async def rerun_request(
     env_files: Sequence[EnvFile] = (),
     signatures: bytes | None = None,
 ) -> RunRequest:
-    """A run of the same plan, inputs and workspace, from a step on. Raises `InvalidInput` if it was not reached."""
+    """A run of the same plan, inputs and workspace, from a step on. Raises `InvalidInput` if the step was not
+    reached.
+    """
     run = await parts.store.runs.find(tenant_id, run_id)
     await may_start(parts, tenant_id, again=True)
     command = f"podium rerun {run_id}" + (f" --from {quote(step)}" if step is not None else "")
-    await require_env_files(parts, run, env_files, command)
+    env_files = await require_env_files(parts, run, env_files, command)
     if step is not None and await results_before(parts.store, RunId(run_id), step) is None:
         raise InvalidInput(
             f"run {run_id!r} never came to a step {step!r}; `podium events {run_id}` shows those it came to"
@@ -58,17 +60,17 @@ async def changed_request(
     env_files: Sequence[EnvFile] = (),
     signatures: bytes | None = None,
 ) -> RunRequest:
-    """A run of what has changed since: it takes over every step that would be carried out in the same way."""
+    """A run of what has changed since: it reuses every step that would be executed in the same way."""
     run = await parts.store.runs.find(tenant_id, run_id)
     await may_start(parts, tenant_id, again=True)
-    await prepare_resumed(parts, run, env_files)
+    env_files = await prepare_resumed(parts, run, env_files)
     plan = workflow.plan if workflow is not None else await parts.plan_of(run)
     request = msgspec.structs.replace(
         await _request(parts, run, plan, env_files, signatures), run_id=new_id, only_changed=True
     )
     if workflow is None:
         return request
-    inputs = check_inputs(request.inputs, plan.workflow)
+    inputs = check_inputs(request.inputs, plan.workflow, sources=SOURCES if parts.is_owner else ())
     return msgspec.structs.replace(
         request,
         inputs=inputs,
@@ -88,7 +90,7 @@ async def _request(
     await parts.require_needs(plan, workspace)
     published = content = await _published(parts, run)
     if is_required(parts.signing(), identity.tenant_id):
-        # Those that the earlier run was started with; they are checked again, for the very bytes that were signed.
+        # The signatures of the earlier run; they are checked again, for the very bytes that were signed.
         signatures = signatures or await kept_signatures(parts, run)
         content = published or await plan_content(parts.store, directory, run)
     return RunRequest(
@@ -105,7 +107,7 @@ async def _request(
         plan_ref=run.plan_ref if published is not None else None,
         plan_content=content,
         signatures=signatures,
-        # That it needs one is inherited, the approval never is.
+        # The need for an approval is inherited, the approval itself never is.
         needs_approval=run.needs_approval,
         labels=run.labels,
     )
@@ -120,7 +122,9 @@ async def _published(parts: Parts, run: Run) -> bytes | None:
 
 
 async def carry_files_over(parts: Parts, original: RunId, run_id: RunId) -> None:
-    """The files that steps of the earlier run have kept; from the bucket, if this machine does not have them."""
+    """Copy the files that steps of the earlier run have stored; from the bucket, if this machine does not
+    have them.
+    """
     before, now = parts.directory(original), parts.directory(run_id)
     if before.artifacts.exists():
         shutil.copytree(before.artifacts, now.artifacts, symlinks=True, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""How a run ended, and what its steps gave, for programs."""
+"""How a run ended, and the results of its steps, for programs."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ ReadLog: TypeAlias = Callable[[], Coroutine[Any, Any, list[Event]]]
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The newest end of a step: what `${steps.NAME...}` gives in the workflow."""
+    """The newest end of a step: the values of `${steps.NAME...}` in the workflow."""
 
     path: str
     # completed, failed, skipped or interrupted
@@ -60,31 +60,31 @@ class StepResult:
     attempts: int = 1
     output: str = ""
     exit_code: int | None = None
-    # What the step captured as JSON, or a Python function returned.
+    # Output captured as JSON, or the return value of a Python function.
     json: Any = None
     lines: tuple[str, ...] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict)
     # Why it failed.
     error: str = ""
-    # Everything that is recorded of the end.
+    # Everything that was recorded about the end.
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a run ended, or where it was left."""
+    """How a run ended, or the state in which this process left it."""
 
     run_id: str
     # completed, failed, cancelled, timeout or error; of an open run running, paused or waiting
     status: str
     exit_code: int
     outputs: Mapping[str, Any]
-    # By name; of a step inside a loop or block the path of the instance, like `Each[0]/Build`.
+    # By name; for a step inside a loop or block the path of the instance, like `Each[0]/Build`.
     steps: Mapping[str, StepResult]
-    # state.json, logs and artifacts.
+    # Contains state.json, logs and artifacts.
     directory: Path
     _read_log: ReadLog = field(repr=False, compare=False)
-    # Why it ended so.
+    # Why it ended like this.
     reason: str = ""
     error: str = ""
 
@@ -93,12 +93,12 @@ class Result:
         return self.status == "completed"
 
     def events(self) -> list[Event]:
-        """The whole log of the run. Reads the store, and blocks meanwhile."""
+        """The whole log of the run. Reads the store, and blocks until done."""
         return blocking(self._read_log)
 
 
 async def read_result(parts: Parts, run_id: RunId, read_log: ReadLog, *, left: str | None = None) -> Result:
-    """As the log has it. `left`: why this process has left an open run."""
+    """From the log. `left`: why this process has left an open run."""
     run, directory = await parts.store.get_run(run_id), parts.directory(run_id).path
     steps = {step.path: step async for step in _step_results(parts, run)}
     end = await last_end(parts.store, run)
@@ -120,7 +120,7 @@ async def read_result(parts: Parts, run_id: RunId, read_log: ReadLog, *, left: s
 
 
 async def _step_results(parts: Parts, run: Run) -> AsyncIterator[StepResult]:
-    """Every end of a step, in the order of the log: the last of a path is its newest."""
+    """Every end of a step, in the order of the log: the last one of a path is the newest."""
     run_id = run.identity.run_id
     async for record in records_of(parts.store, run_id, values=parts.values(run_id)):
         if record.event_type in STEP_ENDS:
@@ -133,7 +133,7 @@ def _step_result(record: EventRecord) -> StepResult:
         record.step_id or "",
         record.event_type.removeprefix("Step").lower(),
         record.logical_attempt_id,
-        # As `${steps.NAME.output}`: without the newlines at its end.
+        # As in `${steps.NAME.output}`: without trailing newlines.
         str(end.output or "").rstrip("\n"),
         end.exit_code,
         facts.get("json"),
@@ -145,6 +145,6 @@ def _step_result(record: EventRecord) -> StepResult:
 
 
 async def events_from(store: Store, run_id: RunId, after: int = 0) -> AsyncIterator[Event]:
-    """The log as it is now."""
+    """The current content of the log."""
     async for record in records_of(store, run_id, after=after):
         yield Event.of(record)

@@ -1,6 +1,6 @@
-"""Resume a run that was interrupted, paused, cancelled, has failed, or is out of budget (D31).
+"""Resumes a run that was interrupted, paused, cancelled, has failed, or is out of budget (D31).
 
-Everything that can be wrong is found before anything about the run changes.
+All checks are made before anything about the run changes.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.drive import ReadyRun
 from podium.operations.driving import driver_of
-from podium.operations.env_files import EnvFile, check_env_files
+from podium.operations.env_files import EnvFile, files_of_run
 from podium.operations.inputs import InvalidInput
 from podium.operations.parts import Parts
 from podium.operations.pausing import is_paused
@@ -36,7 +36,7 @@ _BUDGET_REASON: Final = "podium resume --budget"
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A workflow in the place of the one that a run was started with. `force`: also if its structure is another."""
+    """A replacement for the workflow of a run. `force`: even if its structure differs."""
 
     plan: Plan
     source: bytes
@@ -57,7 +57,7 @@ async def resume_run(
 ) -> ReadyRun:
     """What has been done is not done again. A paused run that another process drives continues there.
 
-    `budgets`: as `parse_budget` gives them; only for an open run.
+    `budgets`: in the form returned by `parse_budget`; only for an open run.
     """
     run = await parts.store.runs.find(tenant_id, run_id)
     await _may_resume(parts, run, replaces=workflow is not None, raises=budgets is not None)
@@ -80,7 +80,7 @@ async def resume_run(
     if workspace is not None:
         move_workspace(parts.directory(run_id), workspace)
     await check_signed_run(parts, run)
-    # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
+    # The decision is based on the run's current state, whatever happens to it before this process gets it.
     end = await last_end(parts.store, run)
     if end is not None and run.needs_approval:
         await _require_approval(parts, run)
@@ -91,7 +91,7 @@ async def resume_run(
 
 
 async def _require_approval(parts: Parts, run: Run) -> None:
-    """Of a run that has ended: one that was rejected, or cancelled before its approval, never starts."""
+    """For a run that has ended: one that was rejected, or cancelled before its approval, never starts."""
     from podium.runtime.plan_approval import approval_record
 
     if await approval_record(parts.store, run) is None:
@@ -130,7 +130,9 @@ async def _resume_in_pool(
     budgets: dict[str, Any] | None,
     workspace: Path | None,
 ) -> ReadyRun:
-    """Its hosts continue it: a run that has ended is reopened for them, a paused one gets the signal to continue."""
+    """Its workers continue it: a run that has ended is reopened for them, a paused one gets the signal to
+    continue.
+    """
     from podium.operations.signals import check_may_drive
 
     await check_may_drive(parts.store, parts.clock, run, parts.access())
@@ -148,14 +150,20 @@ async def _resume_in_pool(
     return ReadyRun(run_id, end.run_seq if end is not None else None, was_open=end is None)
 
 
-async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], command: str) -> None:
-    """Raises `EnvFileRequired` if the run needs others than those given; warns if they have changed."""
-    for warning in await check_env_files(parts.store, parts.runs, run, files, command):
+async def require_env_files(
+    parts: Parts, run: Run, given: Sequence[EnvFile], command: str
+) -> Sequence[EnvFile]:
+    """All files of the run; warns about changed ones. Raises `EnvFileRequired` if it needs others than those
+    given.
+    """
+    found = await files_of_run(parts.store, parts.runs, run, given, command)
+    for warning in found.warnings:
         parts.notify(f"warning: {visible(warning)}")
+    return found.files
 
 
 async def _may_resume(parts: Parts, run: Run, *, replaces: bool, raises: bool) -> None:
-    """Whether all of it is allowed, before any of it is done. Raises what `Parts.require` does."""
+    """Check that all of it is allowed before any of it is done. Raises what `Parts.require` raises."""
     if parts.is_owner:
         return
     tenant_id, run_id = run.identity.tenant_id, run.identity.run_id
@@ -172,18 +180,22 @@ async def _may_resume(parts: Parts, run: Run, *, replaces: bool, raises: bool) -
     await parts.require("run.resume", tenant_id, run_id)
 
 
-async def prepare_resumed(parts: Parts, run: Run, env_files: Sequence[EnvFile]) -> None:
-    """Raises `NotAllowed` to a step of the run itself, and `EnvFileRequired`."""
+async def prepare_resumed(parts: Parts, run: Run, env_files: Sequence[EnvFile]) -> Sequence[EnvFile]:
+    """All environment files of the run. Raises `NotAllowed` for a step of the run itself, and
+    `EnvFileRequired`.
+    """
     from podium.operations.signals import check_may_drive
 
     run_id = run.identity.run_id
     await check_may_drive(parts.store, parts.clock, run, parts.access())
     await parts.restored(run)
-    await require_env_files(parts, run, env_files, f"podium resume {run_id}")
+    return await require_env_files(parts, run, env_files, f"podium resume {run_id}")
 
 
 async def _require_needs(parts: Parts, run: Run, plan: Plan | None, workspace: Path | None) -> None:
-    """Before anything about the run changes. A living driver has what it needs; a completed run needs nothing."""
+    """Checked before anything about the run changes. A live driver has what it needs; a completed run needs
+    nothing.
+    """
     if run.status is RunStatus.COMPLETED or (await driver_of(parts.store, run)).is_alive:
         return
     plan = plan or await parts.plan_of(run)
@@ -212,7 +224,7 @@ async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> No
 
 
 def _with_replaced(parts: Parts) -> "Access":
-    """Whoever may replace the workflow may do what follows from it."""
+    """A user who may replace the workflow may also do what follows from that."""
     from podium.access.deciding import OwnerAuthoriser
 
     return replace(parts.access(), authoriser=OwnerAuthoriser())

@@ -1,10 +1,11 @@
-"""How long ended runs are kept, by the status they ended with: the file of `podium prune --policy`.
+"""How long ended runs are kept, by the status they ended with: the file for `podium prune --policy`.
 
     completed: 30d
     failed: 90d
     cancelled: 12h
 
-A status that the file does not name is kept for ever. Nothing is removed unless `podium prune` is called.
+Runs with a status that the file does not name are kept forever. Nothing is removed unless `podium prune` is
+called.
 """
 
 import re
@@ -34,7 +35,7 @@ def parse_age(text: str) -> timedelta | None:
 
 
 def read_policy(content: bytes, name: str) -> RetentionPolicy:
-    """Raises `InvalidConfiguration` with every problem and its place."""
+    """Raises `InvalidConfiguration` with every problem and its position."""
     document = read_yaml(content, name)
     if document.report.diagnostics:
         raise InvalidConfiguration("\n".join(str(found) for found in document.report.diagnostics))

@@ -1,7 +1,8 @@
-"""RETRY_RUN: a new run of the same plan and inputs in the place of one that has ended, which stays as it is.
+"""RETRY_RUN: a new run of the same plan and inputs as one that has ended, which is not changed.
 
-Nothing is recorded in the log of the old run, because it has ended: the decision is in RunQueued of the new run, whose
-id follows from the signal's, and in the audit log, written together. So the same signal sent again creates nothing.
+Nothing is recorded in the log of the old run, because it has ended: the decision is in RunQueued of the new
+run, whose id is derived from the signal's, and in the audit log, written together. So sending the same signal
+again creates nothing.
 """
 
 from uuid import NAMESPACE_URL, uuid5
@@ -33,7 +34,7 @@ from podium.runtime.reading import queued_of
 
 
 async def retry_run(parts: Parts, tenant_id: str, run_id: str, request: SignalRequest) -> SentSignal:
-    """Create the new run, or find the one that this signal created before. It has to be driven by the caller."""
+    """Create the new run, or find the one that this signal created before. The caller has to drive it."""
     access = parts.access()
     signal, malformed = read_signal(request.signal_type, request.payload, access, {}, None, request.signal_id)
     run = await find_run(parts.store, parts.clock, tenant_id, run_id, signal, malformed)
@@ -63,7 +64,7 @@ async def _retried(parts: Parts, run: Run, signal: Signal) -> SentSignal:
 
 
 def _on_its_engine(parts: Parts, run: Run) -> Parts:
-    """The new run is carried by the engine that carried the old one. Raises `OtherEngine`."""
+    """The new run belongs to the engine of the old one. Raises `OtherEngine`."""
     if parts.engine().provider == run.provider:
         return parts
     engine = parts.engine_of(run) if parts.engine_of is not None else None

@@ -1,8 +1,9 @@
-"""Approving or rejecting the plan of a run before it starts.
+"""Approves or rejects the plan of a run before it starts.
 
-An approval names the SHA-256 of the plan, so that what starts is what was approved. The signal and what follows from it
-(RunApproved, or RunFailed with the code REJECTED) are one append, on condition that nothing came in between: of several
-people who decide at the same time one wins, and the error that the others get names that person.
+An approval names the SHA-256 of the plan, so that what starts is what was approved. The signal and its
+consequence (RunApproved, or RunFailed with the code REJECTED) are one append, on condition that nothing was
+appended since: of several people who decide concurrently one wins, and the error that the others get names
+that person.
 """
 
 from collections.abc import Mapping
@@ -37,25 +38,26 @@ class ApprovalPlanMismatch(PodiumError):
 
 
 class ApprovalDecided(PodiumError):
-    """The run does not wait for an approval of its plan any more."""
+    """The run no longer waits for an approval of its plan."""
 
     code = "APPROVAL_DECIDED"
 
 
 class PlanAnswer(NamedTuple):
-    """What follows from the signal: appended behind its SignalAccepted, in the same transaction."""
+    """The consequence of the signal: appended after its SignalAccepted, in the same transaction."""
 
     writes: tuple[EventWrite, ...]
     # On condition that this is the run's newest record.
     after: int
-    # The end of a run needs its lease.
+    # Recording the end of a run requires its lease.
     fence: Fence | None = None
 
 
 def is_about_plan(run: Run, signal_type: str, payload: Mapping[str, Any]) -> bool:
-    """Whether a signal answers if the run may start, and not what one of its steps asks.
+    """Whether a signal decides about the start of the run, and does not answer one of its steps.
 
-    One that names a plan never answers a step of a run that has been approved: its sender wanted to approve the start.
+    One that names a plan never answers a step of a run that has been approved: its sender wanted to approve
+    the start.
     """
     if signal_type not in _ANSWERS or payload.get("stepId") is not None:
         return False
@@ -65,10 +67,10 @@ def is_about_plan(run: Run, signal_type: str, payload: Mapping[str, Any]) -> boo
 async def answer_plan(
     store: Store, run: Run, signal_type: str, body: Mapping[str, Any], at: Timestamp
 ) -> PlanAnswer:
-    """What follows from APPROVE or REJECT of an open run. `body`: of its SignalAccepted.
+    """The consequence of APPROVE or REJECT for an open run. `body`: that of its SignalAccepted.
 
-    Raises `ApprovalPlanMismatch`, `ApprovalDecided`, `InvalidSignal`. If the append raises `LogMoved`, ask again with
-    the run as it is then.
+    Raises `ApprovalPlanMismatch`, `ApprovalDecided`, `InvalidSignal`. If the append raises `LogMoved`, call
+    it again with the current row of the run.
     """
     payload = body["payload"]
     _check_fields(run, signal_type, payload)
@@ -109,7 +111,7 @@ async def _require_undecided(store: Store, run: Run) -> None:
 
 
 def describe_stop(stop: EventRecord) -> str:
-    """What was decided about a run before it started, and by whom."""
+    """The decision about a run before it started, and its author."""
     signal = payload_of(stop, Signal)
     what = "was rejected" if signal.signal_type == "REJECT" else "is being cancelled"
     return f"{what} by {signal.by}" if signal.by else what
@@ -121,7 +123,7 @@ async def _decision(store: Store, run: Run) -> str:
 
 
 async def describe_approval(store: Store, run: Run) -> str | None:
-    """`by ada (os-user) at ...`, as decisions about steps are shown; None if its plan was not approved."""
+    """`by ada (os-user) at ...`, in the format of decisions about steps; None if its plan was not approved."""
     record = await approval_record(store, run)
     if record is None:
         return None
@@ -132,7 +134,7 @@ async def describe_approval(store: Store, run: Run) -> str | None:
 
 
 async def _check_plan(store: Store, run: Run, given: str | None) -> None:
-    """The plan that was named is the run's, and its bytes in the store are that plan."""
+    """Check that the named plan is the run's, and that its bytes in the store are that plan."""
     run_id = run.identity.run_id
     if given is not None and given.lower() != run.plan_sha256:
         raise ApprovalPlanMismatch(
@@ -150,9 +152,9 @@ async def _check_plan(store: Store, run: Run, given: str | None) -> None:
 
 
 async def _fence(store: Store, run: Run) -> Fence:
-    """While a run waits for its approval no process holds it: its end is recorded by the one that rejects it.
+    """While a run waits for its approval no process holds it, so the process that rejects it records its end.
 
-    The lease is never live, so it takes no slot; the end of the run gives it up.
+    The lease is never live, so it takes no slot; the end of the run releases it.
     """
     run_id = run.identity.run_id
     lease = await store.claim(run_id, owner=holders.new_owner(), ttl=timedelta())

@@ -1,7 +1,7 @@
 """Filters of runs as people write them: `status=FAILED,CANCELLED plan=nightly label.team=web created>=7d`.
 
-A filter is a list of terms, separated by spaces; a run has to match all of them. Each kind of term is listed once, in
-`_TERMS`, from which also the messages take their words.
+A filter is a list of terms, separated by spaces; a run has to match all of them. Each kind of term is listed
+once, in `_TERMS`, which also provides the words of messages.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class InvalidFilter(PodiumError):
 
 
 class RunFilter(NamedTuple):
-    """What a filter asks a store for, and what only the machine of a run can say."""
+    """The part of a filter that a store can evaluate, and the part that needs the machine of a run."""
 
     query: RunQuery
     # `approval`, `person`, or None.
@@ -45,14 +45,14 @@ class _Term(NamedTuple):
     name: str
     operator: str
     value: str
-    # Where it starts in the filter, from 1.
+    # Its position in the filter, starting at 1.
     column: int
-    # What ages are counted from.
+    # The reference time for ages.
     now: datetime
 
 
 def parse_filter(text: str, now: datetime, base: RunQuery | None = None) -> RunFilter:
-    """The runs that match `base` and the filter. Raises `InvalidFilter` with the column of what is wrong."""
+    """The runs that match `base` and the filter. Raises `InvalidFilter` with the column of the error."""
     found = RunFilter(base if base is not None else RunQuery())
     if len(text) > MAX_FILTER_CHARACTERS:
         raise InvalidFilter(
@@ -159,7 +159,7 @@ def _invalid(term: _Term, problem: str) -> InvalidFilter:
 
 
 _Read = Callable[[RunFilter, _Term], RunFilter]
-# The operators of each name, an example, and what it asks for.
+# The operators of each name, an example, and a function that applies it.
 _TERMS: Final[dict[str, tuple[tuple[str, ...], str, _Read]]] = {
     "status": (("=",), "status=FAILED,CANCELLED", _status),
     "plan": (("=",), "plan=ID", _id_of("plan_id")),

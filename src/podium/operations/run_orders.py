@@ -1,4 +1,4 @@
-"""Start a run of a published plan, in a pool: a worker carries it out."""
+"""Starts a run of a published plan in a pool: a worker executes it."""
 
 from datetime import datetime
 from typing import Any
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from podium.log.engines import LOCAL
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_POOL, DEFAULT_PROJECT
+from podium.log.tracing import TRACEPARENT, parse_traceparent
 from podium.operations.inputs import check_inputs
 from podium.operations.parts import Parts
 from podium.operations.published_plans import open_referred
@@ -19,7 +20,7 @@ from podium.ports.engine import RunRequest
 
 
 class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks for. The tenant is not part of it: it follows from who asks."""
+    """A caller's request. It does not include the tenant, which is determined by the caller's identity."""
 
     # `id@version`, or the SHA-256 of a published plan.
     plan: str
@@ -32,18 +33,21 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     on_limit: OnLimit = OnLimit.QUEUE
     start_at: datetime | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    # Two orders with the same one are one run.
+    # Two orders with the same id are one run.
     request_id: str | None = None
+    # The span that the run is a part of, as a W3C header; one that is not valid is ignored.
+    traceparent: str | None = None
 
 
 async def order_run(parts: Parts, tenant_id: str, order: RunOrder) -> Submitted:
     """Create the run, or find the one that this order created before. Its id is chosen here.
 
-    Raises `InvalidInput`, and what `open_referred` and `submit_run` do.
+    Raises `InvalidInput`, and what `open_referred` and `submit_run` raise.
     """
     await may_start(parts, tenant_id)
     found = await open_referred(parts, tenant_id, order.plan)
     check_capabilities(found.plan, LOCAL)
+    caller = parse_traceparent(order.traceparent)
     request = RunRequest(
         found.plan,
         inputs=check_inputs(order.inputs, found.plan.workflow),
@@ -59,12 +63,13 @@ async def order_run(parts: Parts, tenant_id: str, order: RunOrder) -> Submitted:
         priority=order.priority,
         pool=order.pool,
         labels=order.labels,
+        engine_facts={TRACEPARENT: caller.header} if caller is not None else {},
     )
     return await submit_run(parts, request, on_limit=order.on_limit, start_at=order.start_at)
 
 
 async def order_rerun(parts: Parts, tenant_id: str, run_id: str, request_id: str | None = None) -> Submitted:
-    """A new run of the same plan and inputs, from its first step on. Raises what `rerun_request` does."""
+    """A new run of the same plan and inputs, from its first step on. Raises what `rerun_request` raises."""
     request = await rerun_request(parts, tenant_id, run_id)
     request = replace(request, pool=request.pool or DEFAULT_POOL, run_request_id=request_id)
     return await submit_run(parts, request)

@@ -1,10 +1,10 @@
-"""Views of one run besides its state: the picture with its progress, a timeline, its inputs, and two runs compared."""
+"""Views of one run besides its state: the picture with its progress, a timeline, its inputs, and a comparison
+of two runs.
+"""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from podium.drawing import shown
-from podium.drawing.picture import Arrow, Box, picture_of
 from podium.log.runs import Run
 from podium.log.snapshots import AttemptSnapshot, StepSnapshot
 from podium.log.transitions import StepStatus
@@ -13,29 +13,32 @@ from podium.operations.runs import show_run
 from podium.plan.loading import plan_path
 from podium.runtime.reading import queued_of
 
+if TYPE_CHECKING:
+    from podium.drawing.picture import Arrow, Box
+
 _PAGE: Final = 500
-# Steps that one answer counts; a loop can have more.
+# Maximum number of steps that are counted for one answer; a loop can have more.
 MAX_COUNTED: Final = 20_000
 _MAX_DIFFERENCES: Final = 500
 
 
 class RunPicture(NamedTuple):
     run: Run
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    boxes: "tuple[Box, ...]"
+    arrows: "tuple[Arrow, ...]"
     # Instances of each box by status: a step in a loop has many.
     counts: Mapping[str, Mapping[StepStatus, int]]
 
 
 class Span(NamedTuple):
-    """One attempt of a step, in time. An attempt that runs has no end."""
+    """One attempt of a step, in time. A running attempt has no end."""
 
     step_id: str
     attempt: AttemptSnapshot
 
 
 class Difference(NamedTuple):
-    """`subject`: `input NAME`, `step PATH` or `plan`. None: not there."""
+    """`subject`: `input NAME`, `step PATH` or `plan`. None: missing on that side."""
 
     subject: str
     left: Any
@@ -51,7 +54,11 @@ class Comparison(NamedTuple):
 
 
 async def run_picture(parts: Parts, tenant_id: str, run_id: str) -> RunPicture:
-    """Raises `RunNotFound`, for another tenant's run too."""
+    """Raises `RunNotFound`, also for another tenant's run."""
+    # Imported with the first picture: a server starts without it.
+    from podium.drawing import shown
+    from podium.drawing.picture import picture_of
+
     run = await parts.store.runs.find(tenant_id, run_id)
     picture = shown(picture_of(await parts.plan_of(run)))
     counts: dict[str, dict[StepStatus, int]] = {}
@@ -75,7 +82,7 @@ async def steps_of(parts: Parts, tenant_id: str, run_id: str) -> AsyncIterator[S
 async def run_spans(
     parts: Parts, tenant_id: str, run_id: str, *, after_step: str = "", limit: int = 100
 ) -> list[Span]:
-    """The attempts of a page of steps, those of a step together and oldest first."""
+    """The attempts of a page of steps, grouped by step, oldest first."""
     view = await show_run(parts.store, parts.clock, tenant_id, run_id, after_step=after_step, limit=limit)
     return [
         Span(step.step_id, attempt)
@@ -85,14 +92,16 @@ async def run_spans(
 
 
 async def run_inputs(parts: Parts, tenant_id: str, run_id: str) -> dict[str, Any]:
-    """What the run was given. Raises `RunNotFound`, for another tenant's run too."""
+    """The inputs of the run. Raises `RunNotFound`, also for another tenant's run."""
     run = await parts.store.runs.find(tenant_id, run_id)
     inputs: dict[str, Any] = (await queued_of(parts.store, run.identity.run_id, parts.values(run_id))).inputs
     return inputs
 
 
 async def compare_runs(parts: Parts, tenant_id: str, run_id: str, other_id: str) -> Comparison:
-    """How two runs differ: plans, inputs, and the ends of their steps. Raises `RunNotFound` for either."""
+    """Differences between two runs: plans, inputs, and the ends of their steps. Raises `RunNotFound` for
+    either.
+    """
     left = await parts.store.runs.find(tenant_id, run_id)
     right = await parts.store.runs.find(tenant_id, other_id)
     facts = [await _facts(parts, tenant_id, run) for run in (left, right)]

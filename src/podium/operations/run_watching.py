@@ -1,14 +1,15 @@
-"""Many watchers of runs, one reader of the store: the feed is read once, and each watcher is woken by what it watches.
+"""Many watchers of runs, one reader of the store: the feed is read once, and wakes the watchers of each run.
 
-A watcher holds no events. It knows how far it has come in each run, and reads the next ones when it can use them; what
-was stored last is kept here for all of them. So a watcher that waits costs next to nothing, and one that is slow holds
-up no other.
+A watcher holds no events. It knows the last event that it has of each run, and reads the next ones when it
+can use them; the newest events are cached here for all of them. So a waiting watcher costs next to nothing,
+and a slow one does not delay others.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Final
 
 from podium.errors import PodiumError, RunNotFound
@@ -20,28 +21,28 @@ from podium.ports.store import Store
 
 logger = logging.getLogger(__name__)
 
-# Changes of so long are given to watchers together.
+# Changes within this time are passed to watchers together.
 _MERGE_SECONDS: Final = 0.05
 _RETRY_SECONDS: Final = 1.0
-# The newest events of a watched run that are kept for its watchers.
+# The newest events of a watched run that are cached for its watchers.
 _MAX_TAIL: Final = 500
 _READ_EVENTS: Final = 200
-# About what a run takes in a list.
+# Approximate size of a run in a list.
 _RUN_BYTES: Final = 500
 
 
 class RunWatcher:
-    """What one client watches, and what of it has changed since it last looked."""
+    """What one client watches, and what of it has changed since its last read."""
 
     def __init__(self, runs: dict[RunId, int], lists: Callable[[Run], bool] | None) -> None:
         # The last event that it has of each run.
         self.seen = runs
         self.lists = lists
         self.listed: dict[str, Run] = {}
-        # Where it has more to read; at first, perhaps everywhere.
+        # Where it has more to read; initially, possibly everywhere.
         self.moved: set[RunId] = set(runs)
         self.woken = asyncio.Event()
-        # About how much has come that was not sent.
+        # Approximate size of what has arrived and was not sent.
         self.waiting_bytes = 0
         # Runs that were removed.
         self.gone: set[RunId] = set()
@@ -70,7 +71,7 @@ class RunWatcher:
 
 
 class RunHub:
-    """Reads the feed while anyone watches."""
+    """Reads the feed while there are watchers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -84,12 +85,12 @@ class RunHub:
 
     @property
     def cursor(self) -> str:
-        """Up to here all watchers know everything."""
+        """All watchers have received everything up to this position."""
         assert self._cursor is not None
         return self._cursor
 
     async def add(self, watcher: RunWatcher) -> None:
-        """When it returns, no change from now on is missed."""
+        """When it returns, no later change is missed."""
         self._watchers.add(watcher)
         if watcher.lists is not None:
             self._listing.add(watcher)
@@ -97,7 +98,8 @@ class RunHub:
             self._by_run.setdefault(run_id, set()).add(watcher)
         if self._task is None:
             self._has_started.clear()
-            self._task = asyncio.create_task(self._read_for_ever())
+            # For all clients: its log lines are not about the first one's request.
+            self._task = asyncio.create_task(self._read_for_ever(), context=Context())
         await self._has_started.wait()
 
     async def remove(self, watcher: RunWatcher) -> None:
@@ -113,7 +115,7 @@ class RunHub:
             await self.close()
 
     async def close(self) -> None:
-        # The next watcher starts now: what it missed, it asks for.
+        # The next watcher starts at the current position and asks for what it missed.
         task, self._task, self._cursor = self._task, None, None
         if task is not None:
             task.cancel()
@@ -121,7 +123,7 @@ class RunHub:
                 await task
 
     async def events(self, run_id: RunId, after: int) -> Sequence[EventRecord]:
-        """The next events of a run: those of a watched one are read once for all. Raises `RunNotFound`."""
+        """The next events of a run: those of a watched run are read once for all. Raises `RunNotFound`."""
         tail = self._tails.get(run_id, [])
         if tail and tail[0].run_seq <= after + 1 and after <= tail[-1].run_seq:
             start = after + 1 - tail[0].run_seq
@@ -149,7 +151,7 @@ class RunHub:
         return False
 
     async def check_removed(self) -> None:
-        """Wake the watchers of runs that are not there any more."""
+        """Wake the watchers of runs that no longer exist."""
         for run_id, watchers in list(self._by_run.items()):
             try:
                 await self._store.get_run(run_id)

@@ -1,4 +1,4 @@
-"""Look at runs and their events, on behalf of a tenant."""
+"""Reads runs and their events, on behalf of a tenant."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -21,21 +21,21 @@ from podium.runtime.reading import queued_of
 
 
 class RunView(NamedTuple):
-    """A run as it is shown: its row, where it is, and a page of its steps."""
+    """A run as it is displayed: its row, its location, and a page of its steps."""
 
     run: Run
     summary: RunSummary
     steps: list[StepSnapshot]
     # Who has signed its plan.
     signed_by: tuple[SignedBy, ...] = ()
-    # By whom its plan was approved, how that is known, and when.
+    # Who approved its plan, how the person was identified, and when.
     approval: str | None = None
 
 
 async def read_events(
     store: Store, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
 ) -> list[EventRecord]:
-    """Raises `RunNotFound`, for another tenant's run too."""
+    """Raises `RunNotFound`, also for another tenant's run."""
     run = await store.runs.find(tenant_id, run_id)
     return await store.read(run.identity.run_id, after=after, limit=limit)
 
@@ -43,7 +43,7 @@ async def read_events(
 async def follow_events(
     store: Store, tenant_id: str, run_id: str, *, after: int = 0
 ) -> AsyncIterator[list[EventRecord]]:
-    """The events of a run as they come, until it has ended."""
+    """New events of a run, until it has ended."""
     run = await store.runs.find(tenant_id, run_id)
     if run.status in TERMINAL and after >= run.head:
         return
@@ -57,7 +57,7 @@ async def follow_events(
 async def show_run(
     store: Store, clock: Clock, tenant_id: str, run_id: str, *, after_step: str = "", limit: int = 100
 ) -> RunView:
-    """Raises `RunNotFound`, for another tenant's run too."""
+    """Raises `RunNotFound`, also for another tenant's run."""
     run = await store.runs.find(tenant_id, run_id)
     projecting = Projecting(store, clock, Alerting(store, clock), on_demand=True)
     snapshot: RunSnapshot = await projecting.catch_up(run.identity.run_id)
@@ -75,7 +75,7 @@ async def _approval_of(store: Store, run: Run) -> str | None:
 
 
 async def known_run(parts: Parts, tenant_id: str, run_id: str) -> Run | None:
-    """A run of the tenant, for use cases that may create it: that there is none is not recorded."""
+    """A run of the tenant, for use cases that may create it: a missing run is not recorded."""
     try:
         run = await parts.store.get_run(RunId(run_id))
     except RunNotFound:

@@ -1,4 +1,4 @@
-"""Carry out runs for another engine, until stopped. A worker serves the runs of every tenant."""
+"""Executes runs for another engine, until stopped. A worker serves the runs of every tenant."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,6 +12,6 @@ async def serve_runs(
     stop: asyncio.Event,
     on_ready: Callable[[], None],
 ) -> None:
-    """`serve`: of the worker. Raises `NotAllowed`."""
+    """`serve`: the worker's method. Raises `NotAllowed`."""
     await parts.require_everywhere("worker.serve")
     await serve(stop, on_ready)

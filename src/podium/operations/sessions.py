@@ -1,4 +1,6 @@
-"""Sessions of browsers: started with a token, a link or an identity provider, and ended with what they depend on."""
+"""Sessions of browsers: started with a token, a link or an identity provider; they end with what they depend
+on.
+"""
 
 import secrets
 from collections.abc import Callable
@@ -36,22 +38,22 @@ from podium.access.stored_tokens import (
 from podium.log.ids import DEFAULT_TENANT
 from podium.log.times import Timestamp, timestamp
 from podium.operations.access import Access
-from podium.operations.credentials import configured_grant, grant_of, grant_of_token
+from podium.operations.credentials import configured_grant, grant_of, grant_of_token, in_open_tenant
 from podium.patterns import lazy_pattern
 from podium.ports.access_store import Credentials
 from podium.ports.clock import Clock
 
 RandomBytes = Callable[[int], bytes]
 _SECRET: Final = lazy_pattern(r"[0-9a-f]{64}")
-# Looked for in the place of what is not a secret.
+# Looked up instead of a text that is not a secret.
 _NO_SECRET: Final = "0" * 64
 _FIRST_NAME: Final = "owner"
-# Everything: the user of a laptop is alone. `viewer`, `operator`, `engineer` and `auditor` are included.
+# All permissions: the user of a laptop is alone. `viewer`, `operator`, `engineer` and `auditor` are included.
 _FIRST_ROLES: Final = (Role.ADMIN, Role.APPROVER, Role.AUTHOR, Role.OWNER, Role.SYSTEM)
 
 
 class Session(msgspec.Struct, frozen=True):
-    """`secret` is for the cookie, and in no store."""
+    """`secret` is for the cookie; no store contains it."""
 
     secret: str
     grant: Grant
@@ -63,16 +65,17 @@ class Session(msgspec.Struct, frozen=True):
 async def start_session(
     store: Credentials,
     clock: Clock,
-    credential: Credential,
     grant: Grant,
     random_bytes: RandomBytes = secrets.token_bytes,
 ) -> Session | None:
-    """None if the credential has been removed since. It lasts 12 hours, or less if the credential does."""
+    """None if the credential has been removed since. It lasts 12 hours, or less if the credential expires
+    earlier.
+    """
     now = clock.now()
     end = timestamp(now + SESSION_LIFETIME)
     end = min(end, grant.expires_at) if grant.expires_at is not None else end
     secret = random_bytes(SECRET_BYTES).hex()
-    session = StoredSession(sha256=digest_of(secret), credential=credential, expires_at=end)
+    session = StoredSession(sha256=digest_of(secret), credential=grant.credential, expires_at=end)
     is_added = await store.add_session(session, now=timestamp(now))
     return Session(secret, grant) if is_added else None
 
@@ -83,16 +86,11 @@ async def log_in_with_token(
     grant = await grant_of_token(store, clock, policy, text)
     if grant is None:
         return None
-    token_id = token_id_of(text)
-    is_stored = token_id is not None and grant.credential == token_id
-    credential: Credential = (
-        TokenCredential(grant.credential) if is_stored else ConfiguredCredential(digest_of(text))
-    )
-    return await start_session(store, clock, credential, grant)
+    return await start_session(store, clock, grant)
 
 
 async def log_in_with_code(store: Credentials, clock: Clock, code: str) -> Session | None:
-    """A code is good for one session."""
+    """A code is valid for one session."""
     found = await store.take_login_code(digest_of(code if _SECRET.fullmatch(code) else _NO_SECRET))
     now = timestamp(clock.now())
     if found is None or found.expires_at <= now:
@@ -100,51 +98,58 @@ async def log_in_with_code(store: Credentials, clock: Clock, code: str) -> Sessi
     token = await store.find_token(found.token_id)
     if token is None or not token.is_live(now):
         return None
-    return await start_session(store, clock, TokenCredential(token.token_id), grant_of(token))
+    return await start_session(store, clock, grant_of(token))
 
 
 async def log_in_with_provider(
     store: Credentials, clock: Clock, rules: OidcRules, name: str, groups: tuple[str, ...]
 ) -> Session | None:
-    grant = grant_of_login(rules, name, groups)
-    if grant is None:
-        return None
-    return await start_session(store, clock, LoginCredential(rules.issuer, name, groups), grant)
+    grant = await in_open_tenant(store, grant_of_login(rules, name, groups))
+    return await start_session(store, clock, grant) if grant is not None else None
 
 
 async def grant_of_session(
     store: Credentials, clock: Clock, policy: AccessPolicy | None, oidc: OidcRules | None, secret: str
 ) -> Grant | None:
-    """What the session allows now, and until when: what it was started with is looked at again."""
-    found = await store.find_session(digest_of(secret if _SECRET.fullmatch(secret) else _NO_SECRET))
+    """The current permissions of the session, and until when: what it was started with is checked again."""
+    digest = digest_of(secret if _SECRET.fullmatch(secret) else _NO_SECRET)
+    return await grant_of_kept_session(store, clock, policy, oidc, digest)
+
+
+async def grant_of_kept_session(
+    store: Credentials, clock: Clock, policy: AccessPolicy | None, oidc: OidcRules | None, sha256: str
+) -> Grant | None:
+    """`sha256`: of its secret."""
+    found = await store.find_session(sha256)
     now = timestamp(clock.now())
     if found is None or found.expires_at <= now:
         return None
-    grant = await _grant_of_credential(store, now, policy, oidc, found.credential)
+    grant = await grant_of_credential(store, now, policy, oidc, found.credential)
     if grant is None:
         return None
-    return msgspec.structs.replace(
-        grant, expires_at=min(found.expires_at, grant.expires_at or found.expires_at)
-    )
+    expires_at = min(found.expires_at, grant.expires_at or found.expires_at)
+    return msgspec.structs.replace(grant, expires_at=expires_at, session=sha256)
 
 
-async def _grant_of_credential(
+async def grant_of_credential(
     store: Credentials,
     now: Timestamp,
     policy: AccessPolicy | None,
     oidc: OidcRules | None,
     credential: Credential,
 ) -> Grant | None:
+    """What it allows now."""
+    grant: Grant | None = None
     match credential:
         case TokenCredential(token_id):
             token = await store.find_token(token_id)
             return grant_of(token) if token is not None and token.is_live(now) else None
         case ConfiguredCredential(sha256):
-            name = policy.tokens.get(sha256) if policy is not None else None
-            return configured_grant(policy, name) if policy is not None and name is not None else None
+            grant = configured_grant(policy, sha256) if policy is not None else None
         case LoginCredential(issuer, name, groups):
             is_current = oidc is not None and oidc.issuer == issuer
-            return grant_of_login(oidc, name, groups) if oidc is not None and is_current else None
+            grant = grant_of_login(oidc, name, groups) if oidc is not None and is_current else None
+    return await in_open_tenant(store, grant)
 
 
 async def end_session(store: Credentials, secret: str) -> None:
@@ -154,9 +159,11 @@ async def end_session(store: Credentials, secret: str) -> None:
 async def first_login(
     store: Credentials, clock: Clock, random_bytes: RandomBytes = secrets.token_bytes
 ) -> str | None:
-    """On the first start: makes the owner's token and gives the code of a link that starts one session with it.
+    """On the first start: creates the owner's token and returns the code of a link that starts one session
+    with it.
 
-    None if the store has tokens. The token itself is forgotten: nothing could print it without leaving it in a log.
+    None if the store has tokens. The token itself is discarded: it could not be printed without leaving it in
+    a log.
     """
     now = clock.now()
     text = token_text(random_bytes(ID_BYTES + SECRET_BYTES))

@@ -1,4 +1,4 @@
-"""What is checked of a signal before the run itself is looked at: its content, and who sends it."""
+"""Checks of a signal before the run itself is read: its content, and its sender."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def read_signal(
         check_id("signal_id", signal_id)
     malformed, digest = None, ""
     try:
-        # First: what is refused has content, too, with which its id was used.
+        # Computed first: a refused signal has content, too, for which its id was used.
         digest = request_sha256(signal_type, payload, fields, access.actor.name)
         check_payload(signal_type, payload)
     except NotCanonical as error:
@@ -46,9 +46,9 @@ def read_signal(
 async def find_run(
     store: Store, clock: Clock, tenant_id: str, run_id: str, signal: Signal, malformed: InvalidSignal | None
 ) -> Run:
-    """A run that the actor may look at; what is wrong with the signal is reported first. Raises `RunNotFound`.
+    """A run that the actor may see; then reports what is wrong with the signal. Raises `RunNotFound`.
 
-    Who does not see the run leaves no trace in it: only the audit log has the attempt.
+    An actor who may not see the run leaves no trace in it: only the audit log has the attempt.
     """
     found = await visible_run(store.runs, signal.access, tenant_id, run_id)
     if isinstance(found, Run):

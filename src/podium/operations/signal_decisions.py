@@ -1,7 +1,8 @@
-"""What was decided about a signal, once: recorded with its audit record, found again by the signal's id.
+"""The decision about a signal, made once: recorded with its audit record, and found again by the signal's id.
 
-The same id with the same content gets the first decision; with other content it is refused. A decision is appended on
-condition that the log has not grown since the id was looked up, so that two callers cannot decide one id differently.
+The same id with the same content gets the first decision; with other content it is refused. A decision is
+appended on condition that the log has not grown since the id was looked up, so that two callers cannot decide
+one id differently.
 """
 
 from collections.abc import Mapping
@@ -31,10 +32,10 @@ from podium.runtime.callers import Caller
 from podium.runtime.writing import new_event
 
 _PAGE: Final = 1000
-# A run that records more than this in a minute is not looked through to the end.
+# A run that records more than this in a minute is not scanned to the end.
 _MAX_PAGES: Final = 20
 _MAX_REASON: Final = 500
-# Of the name of a signal that does not exist.
+# Maximum length of an unknown signal's name.
 _MAX_TYPE: Final = 100
 _MAX_TRIES: Final = 5
 _DECISIONS: Final = (EventType.SIGNAL_ACCEPTED, EventType.SIGNAL_REJECTED)
@@ -47,7 +48,7 @@ class SignalDuplicate(PodiumError):
 
 
 class RefusedBefore(PodiumError):
-    """The first decision about this signal, once more. `code` is the one of that decision."""
+    """The first decision about this signal, repeated. `code` is the one of that decision."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -55,7 +56,9 @@ class RefusedBefore(PodiumError):
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """A signal on its way. `fields`: answers to a form as texts, to be read by the types that the form declares."""
+    """A signal that is being sent. `fields`: answers to a form as texts, to be parsed by the types that the
+    form declares.
+    """
 
     signal_type: str
     payload: dict[str, Any]
@@ -63,7 +66,7 @@ class Signal(msgspec.Struct, frozen=True):
     access: Access
     fields: Mapping[str, str] = {}
     signal_id: str = msgspec.field(default_factory=lambda: str(uuid4()))
-    # Of the content as it was sent, whatever becomes of it.
+    # Hash of the content as it was sent, whatever happens to it.
     request_sha256: str = ""
 
     @property
@@ -87,7 +90,7 @@ class Signal(msgspec.Struct, frozen=True):
     def draft_for(
         self, clock: Clock, tenant_id: str, run_id: str, refusal: Denial | PodiumError | None
     ) -> AuditDraft:
-        """Also for a run that there is not, or that the actor may not see."""
+        """Also for a run that does not exist, or that the actor may not see."""
         plan = self.payload.get("planSha256")
         return self.access.draft(
             clock,
@@ -105,7 +108,7 @@ class Signal(msgspec.Struct, frozen=True):
 def request_sha256(
     signal_type: str, payload: Mapping[str, Any], fields: Mapping[str, str], actor: str
 ) -> str:
-    """Raises `NotCanonical`. The actor is part of it: nobody can use the id of another's signal."""
+    """Raises `NotCanonical`. Includes the actor, so that the id of another actor's signal cannot be used."""
     sent = {"signalType": signal_type, "payload": payload, "fields": fields, "by": actor}
     return sha256(canonical_json(sent)).hexdigest()
 
@@ -136,7 +139,9 @@ def repeat_decision(run: Run, signal: Signal, earlier: EventRecord) -> None:
 
 
 async def record_refusal(store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError) -> None:
-    """So that attempts are seen; an endless loop of them does not fill the log. The audit log has all of them."""
+    """Makes attempts visible in the run; their rate is limited so that an endless loop does not fill the log.
+    The audit log has all of them.
+    """
     with suppress(PodiumError):
         is_full = await seconds_until_room(store, clock, run, EventType.SIGNAL_REJECTED) is not None
         for tries_left in reversed(range(_MAX_TRIES)):
@@ -156,14 +161,16 @@ async def record_refusal(store: Store, clock: Clock, run: Run, signal: Signal, r
 
 
 async def audit_refusal(store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError) -> None:
-    """Only there: it is not the decision about this id."""
+    """Only in the audit log: it is not the decision about this id."""
     await store.record_audit([signal.draft(clock, run, refusal)])
 
 
 async def _record_other(
     store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError, earlier: EventRecord
 ) -> None:
-    """The id has its decision in the log. Only a refusal that differs from it is new, and only for the audit log."""
+    """The id has its decision in the log. Only a refusal that differs from it is new, and only recorded in
+    the audit log.
+    """
     said = payload_of(earlier, SignalPayload)
     if (said.request_sha256, said.code) != (signal.request_sha256, refusal.code):
         await audit_refusal(store, clock, run, signal, refusal)
@@ -173,7 +180,7 @@ async def _append_refusal(
     store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError, *, after: int | None
 ) -> None:
     body = signal.body()
-    del body["payload"]  # of any size, and possibly anything
+    del body["payload"]  # of any size, and possibly of any type
     body["signalType"] = excerpt(signal.signal_type, _MAX_TYPE)
     body |= {"code": refusal.code, "reason": excerpt(str(refusal), _MAX_REASON)}
     write = signal_event(clock, run, EventType.SIGNAL_REJECTED, signal.signal_id, body)
@@ -182,7 +189,7 @@ async def _append_refusal(
 
 
 async def seconds_until_room(store: Store, clock: Clock, run: Run, event_type: EventType) -> int | None:
-    """When one more such event may be recorded: None is now."""
+    """When one more such event may be recorded; None: now."""
     now = timestamp(clock.now())
     ages: list[float] = []
     last = run.head

@@ -1,7 +1,7 @@
-"""What each signal may carry: one JSON Schema for each, which is also what is published and documented.
+"""The payload of each signal: one JSON Schema for each, which is also published and documented.
 
-Unknown fields are refused: a misspelled one would change nothing, and the sender would not notice. What only the plan
-of the run can say (whether a step of this kind has such a key) is checked by the machine.
+Unknown fields are refused: a misspelled one would change nothing, and the sender would not notice. What
+depends on the plan of the run (whether a step of this kind has such a key) is checked by the machine.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _MAX_CLAIMED_NAME: Final = 200
 
 
 class InvalidSignal(PodiumError):
-    """A signal whose content is not what the signal, or the form it answers, asks for."""
+    """A signal whose content does not match the signal's schema, or the form that it answers."""
 
     code = "SIGNAL_INVALID_PAYLOAD"
 
@@ -49,7 +49,7 @@ _PARAMS: Final = _object(
     context={"type": "object"},
     budget=_BUDGET,
     budgets={"type": "object", "additionalProperties": _BUDGET},
-    # The budgets of a workflow that replaces that of the run, by path; sent by `podium resume --workflow`.
+    # Budgets of a workflow that replaces the run's, by path; sent by `podium resume --workflow`.
     written={"type": "object", "additionalProperties": {**_BUDGET, "type": ["object", "null"]}},
 )
 _ANSWER: Final[dict[str, Any]] = {
@@ -135,7 +135,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
 
 
 def signals_schema() -> dict[str, Any]:
-    """JSON Schema of a signal with its payload, for programs that send them."""
+    """JSON Schema of a signal with its payload, for programs that send signals."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Signal to a run of Podium",

@@ -1,4 +1,4 @@
-"""A signal that is refused leaves a record, whoever refuses it and for whatever reason."""
+"""Every refused signal leaves a record, wherever and for whatever reason it is refused."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,7 +38,9 @@ _RECORDED: Final = (
 async def recording_refusals(
     store: Store, clock: Clock, run: Run, signal: Signal, malformed: PodiumError | None
 ) -> AsyncIterator[None]:
-    """Around the decision about a signal to a run that its sender sees; what keeps it from one is raised first."""
+    """A context around the decision about a signal to a run that its sender can see; raises earlier problems
+    first.
+    """
     try:
         if malformed is not None:
             raise malformed
@@ -47,7 +49,7 @@ async def recording_refusals(
     except RefusedBefore:
         raise
     except TooManySignals as refusal:
-        # It decides nothing: the same signal may be sent again.
+        # Not a decision: the same signal may be sent again.
         await audit_refusal(store, clock, run, signal, refusal)
         raise
     except _RECORDED as refusal:

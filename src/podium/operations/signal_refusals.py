@@ -1,16 +1,16 @@
-"""What a sender is told when a run, as it is now, has no use for a signal."""
+"""Messages for the sender of a signal that has no effect in the run's current state."""
 
 from typing import Final
 
 from podium.errors import PodiumError
 from podium.operations.signal_payloads import InvalidSignal
 
-# How many signals of a run are accepted within a minute.
+# The maximum number of signals that a run accepts per minute.
 MAX_PER_MINUTE: Final = 60
 
 
 class SignalWouldBeIgnored(PodiumError):
-    """There is nothing in the run that it could act on; it was not sent."""
+    """Nothing in the run can react to it; it was not sent."""
 
     code = "SIGNAL_IGNORED"
 
@@ -34,13 +34,13 @@ class StepNotTerminal(SignalWouldBeIgnored):
 
 
 class RunIsOver(PodiumError):
-    """A run that has ended takes no signals."""
+    """A run that has ended accepts no signals."""
 
     code = "RUN_TERMINAL"
 
 
 class TooManySignals(PodiumError):
-    """More than 60 signals of a run within a minute."""
+    """More than 60 signals to a run within a minute."""
 
     code = "SIGNAL_RATE_LIMITED"
 
@@ -53,7 +53,7 @@ class TooManySignals(PodiumError):
 
 
 class RunNotOver(PodiumError):
-    """Only a run that has ended is retried."""
+    """Only a run that has ended can be retried."""
 
     code = "RUN_NOT_TERMINAL"
 
@@ -65,6 +65,6 @@ _BY_CODE: Final[dict[str, type[PodiumError]]] = {
 
 
 def refusal_error(code: str, reason: str, run_id: str) -> PodiumError:
-    """The error for a reason that the machine gives."""
+    """The error for a reason returned by the machine."""
     error = _BY_CODE.get(code, SignalWouldBeIgnored)
     return error(f"{reason}; see what the run waits for with `podium why {run_id}`")

@@ -1,4 +1,4 @@
-"""What a run would do with a signal: the machine is asked, as the log leaves it now."""
+"""What a run would do with a signal: the machine in the current state of the log decides."""
 
 from typing import Any
 
@@ -29,15 +29,15 @@ def read_fields(machine: Machine, signal: Signal) -> dict[str, Any]:
         try:
             values[name] = parse_text(text, declared[name].type) if name in declared else text
         except ValueError:
-            values[name] = text  # the check of the form says what is wrong with it
+            values[name] = text  # the check of the form reports what is wrong with it
     return values
 
 
 def try_out(run: Run, machine: Machine, signal: Signal) -> None:
-    """What the machine would say to it."""
+    """Raises the machine's objection to the signal, if any."""
     run_id = run.identity.run_id
     if calls.is_over(machine) and signal.signal_type != "CANCEL":
-        # Its end is the next that is recorded: the machine does not answer any more.
+        # Its end is recorded next: the machine does not react any more.
         raise SignalWouldBeIgnored(
             f"run {run_id!r} is about to end; `podium why {run_id}` shows how it ended"
         )

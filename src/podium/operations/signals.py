@@ -1,9 +1,11 @@
-"""Signals: what a person or a program asks of a run. Stored first, so none is lost while a run is busy or down.
+"""Signals: requests by a person or a program to a run. Stored first, so none is lost while a run is busy or
+down.
 
-Checked in this order: what the signal carries, whether the actor may see the run, role and reason (and that no step
-decides about its own run), whether the id had a decision before, and whether the run has any use for it now. Then the
-decision, its audit record and the wake-up of the run's engine are recorded in one transaction. What is refused is
-recorded, too: in the audit log always, in the log of the run (`SignalRejected`) not without limit.
+Checked in this order: the content of the signal, whether the actor may see the run, role and reason (and that
+no step decides about its own run), whether the id had a decision before, and whether the signal would have an
+effect now. Then the decision, its audit record and the wake-up of the run's engine are recorded in one
+transaction. Refusals are recorded, too: always in the audit log, and up to a limit in the log of the run
+(`SignalRejected`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -45,29 +47,29 @@ from podium.runtime.signalling import append_signal
 from podium.runtime.spilling import Values
 
 PlanOf: TypeAlias = Callable[[Run], Awaitable[Plan]]
-# What can find nothing to act on; that is said immediately.
+# Signals that may have nothing to act on; that is reported immediately.
 ABOUT_A_STEP: Final = frozenset(
     {"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP", "INJECT_OVERRIDE", "UPDATE_TARGET", "UPDATE_PARAMS"}
 )
 # A run can always be stopped, however many signals it was sent.
 _NEVER_TOO_MANY: Final = frozenset({"CANCEL", "EMERGENCY_STOP"})
-# What a run has no use for before it starts. Of a run under way they are always accepted, however fast it moves.
+# Signals without an effect before the start. A run in progress always accepts them, however fast it moves.
 _UNDER_WAY: Final = frozenset({"PAUSE", "RESUME"})
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
-# A log that moves on faster than a signal can be checked: then it is only made sure that its id is new,
+# If the log grows faster than a signal can be checked, it is only made sure that its id is new,
 _MAX_RECHECKS: Final = 5
-# and in the end not even that.
+# and finally not even that.
 _MAX_TRIES: Final = 100
 
 
 class SentSignal(msgspec.Struct, frozen=True):
-    """An accepted signal. `run` is the run as it was when the signal was accepted."""
+    """An accepted signal. `run` is the run at the time of the acceptance."""
 
     run: Run
     signal_id: str
     # It had been accepted before: nothing was done now.
     duplicate: bool = False
-    # Of RETRY_RUN: the run that was created, and whether the caller has to drive it.
+    # RETRY_RUN only: the run that was created, and whether the caller has to drive it.
     new_run: RunId | None = None
     to_drive: bool = False
 
@@ -89,12 +91,12 @@ async def send_signal(
     signal_id: str | None = None,
     machine_of: MachineOf = replayed,
 ) -> SentSignal:
-    """Raises `RunNotFound`, for another tenant's run too, and the errors above.
+    """Raises `RunNotFound`, also for another tenant's run, and the errors above.
 
-    With the `plan`, or what loads it, it is also refused if the run could not use it as it is now, and recorded only if
-    nothing has happened since: of two answers to one question the second is refused. In a run that moves on faster
-    than it can be checked, that is given up after some tries. `after`: only if that is the run's newest record, else
-    `LogMoved`.
+    With the `plan`, or a function that loads it, it is also refused if it would have no effect on the run's
+    current state, and recorded only if nothing has happened since: of two answers to one question the second
+    is refused. If the run moves on faster than it can be checked, that is given up after some tries. `after`:
+    only if that is the run's newest record, else `LogMoved`.
     """
     signal, malformed = read_signal(signal_type, payload, access, fields or {}, caller, signal_id)
     run = await find_run(store, clock, tenant_id, run_id, signal, malformed)
@@ -111,7 +113,7 @@ async def signal_run(
     signal_id: str | None = None,
     **payload: Any,
 ) -> SentSignal:
-    """The same with fields of the payload by name; those that are None are left out."""
+    """The same with fields of the payload by name; those that are None are omitted."""
     body = {name: value for name, value in payload.items() if value is not None}
     request = SignalRequest(signal_id=signal_id or str(uuid4()), signal_type=signal_type, payload=body)
     return await request_signal(parts, tenant_id, run_id, request, fields)
@@ -126,7 +128,8 @@ async def request_signal(
 ) -> SentSignal:
     """Send a signal to a run, whichever process drives it, or will.
 
-    A signal about a step is checked against the plan of the run, which the store keeps: no run directory is needed.
+    A signal about a step is checked against the plan of the run, which the store has: no run directory is
+    needed.
     """
     if request.signal_type == "RETRY_RUN":
         from podium.operations.retrying import retry_run
@@ -140,7 +143,7 @@ async def request_signal(
         request.signal_type,
         request.payload,
         access=parts.access(),
-        # Only read if it comes to that: who may not send the signal learns nothing about the run.
+        # Only read if necessary: a sender without permission learns nothing about the run.
         plan=parts.plan_of if request.signal_type in ABOUT_A_STEP else None,
         payloads=parts.values(run_id),
         fields=fields,
@@ -158,7 +161,9 @@ async def check_may_drive(
     *,
     signal_type: str = "RESUME",
 ) -> None:
-    """Raises `NotAllowed` if the actor may not resume the run or drive it to its end, or is a process of the run."""
+    """Raises `NotAllowed` if the actor may not resume the run or drive it to its end, or is a process of the
+    run.
+    """
     signal = Signal(signal_type, {}, caller or this_caller(), access)
     try:
         await authorise(store, run, signal)
@@ -176,7 +181,7 @@ async def check_signal(
     access: Access,
     payloads: Callable[[], Values] | None = None,
 ) -> None:
-    """Raises `SignalWouldBeIgnored` with the reason that the machine gives, as the run is now."""
+    """Raises `SignalWouldBeIgnored` with the machine's reason, for the run's current state."""
     machine = await replayed(store, run.identity.run_id, plan, payloads)
     try_out(run, machine, Signal(signal_type, payload, this_caller(), access))
 
@@ -185,12 +190,12 @@ async def check_signal(
 
 
 class _Ready(msgspec.Struct, frozen=True):
-    """A signal as it is to be recorded: the texts of a form have become values."""
+    """A signal in the form to be recorded: the texts of a form have become values."""
 
     signal: Signal
-    # The record it was checked at.
+    # The record at which it was checked.
     head: int
-    # Events that are themselves what the signal does, and the lease that they need.
+    # Events that are the effect of the signal, and the lease that they need.
     then: Sequence[EventWrite] = ()
     fence: Fence | None = None
 
@@ -205,8 +210,8 @@ async def _accepted(
     after: int | None,
     machine_of: MachineOf,
 ) -> SentSignal:
-    """Decide, and record it on condition that nothing has changed what it was decided on."""
-    # What is about the plan stays about the plan, also if the run starts while this is decided.
+    """Decide, and record it on condition that the basis of the decision has not changed."""
+    # A signal about the plan remains one, even if the run starts during the decision.
     about_plan = is_about_plan(run, signal.signal_type, signal.payload)
     for number in range(_MAX_TRIES):
         earlier = await earlier_decision(store, run, signal)
@@ -258,7 +263,7 @@ async def _about_run(
     payloads: Callable[[], Values] | None,
     machine_of: MachineOf,
 ) -> _Ready:
-    """With the plan: what the machine says to it."""
+    """With the plan: check whether the machine objects."""
     if signal.signal_type in _UNDER_WAY and run.status in _NOT_STARTED:
         raise SignalWouldBeIgnored(
             f"run {run.identity.run_id!r} has not started ({run.status.value.lower()}); send {signal.signal_type} when "

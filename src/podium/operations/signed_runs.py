@@ -1,6 +1,7 @@
-"""Only signed plans start where the rules of a tenant say so; and a signature that is given is checked everywhere.
+"""Only signed plans start where the rules of a tenant require it; and signatures that are given are always
+checked.
 
-What is checked are the bytes that the run keeps as its plan: nothing is read a second time after the check.
+The bytes that the run stores as its plan are checked: nothing is read again after the check.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -38,7 +39,7 @@ class SigningRules(msgspec.Struct, frozen=True):
     published: Callable[[str], Awaitable[bytes | None]]
 
     def required(self, tenant_id: str) -> bool:
-        """In a tenant without rules nothing is allowed, so that nothing is allowed unsigned either."""
+        """In a tenant without rules nothing is allowed, so nothing is allowed unsigned either."""
         rules = self.policy.tenants.get(tenant_id)
         return rules is None or rules.signature
 
@@ -48,9 +49,10 @@ def is_required(rules: SigningRules | None, tenant_id: str) -> bool:
 
 
 async def signed_request(rules: SigningRules | None, request: RunRequest, now: Timestamp) -> RunRequest:
-    """The request with who has signed its plan, before anything is created.
+    """The request with the signers of its plan, before anything is created.
 
-    Raises what `require_valid` does, `SignatureMalformed`, `ExtraMissing`, and what fetching a signature does.
+    Raises what `require_valid` raises, `SignatureMalformed`, `ExtraMissing`, and what fetching a signature
+    raises.
     """
     signatures, name = request.signatures, "--signature"
     required = is_required(rules, request.tenant_id)
@@ -66,7 +68,7 @@ async def signed_request(rules: SigningRules | None, request: RunRequest, now: T
 
 
 async def check_request(parts: Parts, request: RunRequest) -> RunRequest:
-    """`signed_request` for a run that is about to be created; a refusal is recorded."""
+    """`signed_request` for a run that is about to be created; refusals are recorded."""
     operation = START if request.original_run_id is None else RERUN
     content = request.plan_content or plan_bytes(request.plan)
     async with _refusals_recorded(parts, operation, request.tenant_id, request.run_id, content):
@@ -76,7 +78,7 @@ async def check_request(parts: Parts, request: RunRequest) -> RunRequest:
 async def check_replacement(
     parts: Parts, run: Run, plan: Plan, signatures: bytes | None
 ) -> tuple[SignedBy, ...]:
-    """Who has signed a plan that is to take the place of a run's own. Raises what `signed_request` does."""
+    """The signers of a plan that is to replace a run's own. Raises what `signed_request` raises."""
     rules, tenant_id, content = parts.signing(), run.identity.tenant_id, plan_bytes(plan)
     if signatures is None and not is_required(rules, tenant_id):
         return ()
@@ -86,7 +88,9 @@ async def check_replacement(
 
 
 async def check_before_start(parts: Parts, run: Run) -> None:
-    """A run that was created earlier, or elsewhere, starts only if its plan is signed as the rules are now."""
+    """A run that was created earlier, or elsewhere, starts only if its plan is signed as the current rules
+    require.
+    """
     rules, tenant_id = parts.signing(), run.identity.tenant_id
     if not is_required(rules, tenant_id):
         return
@@ -98,7 +102,7 @@ async def check_before_start(parts: Parts, run: Run) -> None:
 
 
 async def check_imported(parts: Parts, run: RunIdentity, contents: Mapping[str, bytes]) -> None:
-    """An imported run may be one that has started, which is not checked again: so its plan is checked here."""
+    """An imported run may have started already, and is then not checked again: so its plan is checked here."""
     rules = parts.signing()
     if not is_required(rules, run.tenant_id):
         return
@@ -120,7 +124,9 @@ async def signed_plan_of(
     run: Run,
     contents: Contents,
 ) -> Plan:
-    """The plan of a run, for a worker, which trusts no one else's check: by its own rules, before the run starts."""
+    """The plan of a run, for a worker, which does not rely on other checks: it applies its own rules before
+    the run starts.
+    """
     plan, signing, tenant_id = await plan_of(run, contents), rules(), run.identity.tenant_id
     if run.status in NOT_STARTED and is_required(signing, tenant_id):
         ref = reference_to(plan, await plan_content(contents, None, run))
@@ -130,7 +136,7 @@ async def signed_plan_of(
 
 
 async def kept_signatures(parts: Parts, run: Run) -> bytes | None:
-    """Those that a run was created with."""
+    """The signatures with which a run was created."""
     return await _kept(parts.store, run)
 
 
@@ -153,7 +159,7 @@ async def _refusals_recorded(
             operation.name,
             tenant_id,
             refusal,
-            # One that was asked for may be anything.
+            # A requested id may be any text.
             run_id=run_id if run_id is not None and is_id(run_id) else None,
             plan_sha256=sha256(plan).hexdigest(),
         )

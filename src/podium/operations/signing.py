@@ -1,4 +1,4 @@
-"""Sign plans, and say what the signatures of a plan are worth. Nothing here needs a store."""
+"""Signs plans, and verifies the signatures of a plan. Does not need a store."""
 
 from collections.abc import Sequence
 
@@ -26,9 +26,9 @@ from podium.text import shortened
 
 
 def read_plan_file(content: bytes, name: str) -> FetchedPlan | PlanRef | None:
-    """The plan in a file, or the reference to one; None of a file with anything else, such as a workflow.
+    """The plan in a file, or a reference to one; None for a file with anything else, such as a workflow.
 
-    Raises what `read_published` and `parse_reference` do.
+    Raises what `read_published` and `parse_reference` raise.
     """
     keys = _keys_of(content)
     if {"schemaVersion", "workflow"} <= keys:
@@ -40,7 +40,7 @@ def read_plan_file(content: bytes, name: str) -> FetchedPlan | PlanRef | None:
 
 
 def _keys_of(content: bytes) -> frozenset[str]:
-    """Of a JSON object; a workflow may be written in JSON, too."""
+    """The keys of a JSON object; a workflow may be written in JSON, too."""
     if not content.lstrip().startswith(b"{"):
         return frozenset()
     try:
@@ -58,7 +58,7 @@ def sign_plan(
     expires: Timestamp | None = None,
     earlier: Sequence[PlanSignature] = (),
 ) -> list[PlanSignature]:
-    """The new signature, after those that others have made of the same plan."""
+    """The new signature, appended to the existing signatures of the same plan."""
     if not is_id(key_id):
         raise InvalidInput(
             f"{shortened(key_id)!r} is not a possible id of a key: use 1-128 letters, digits or . _ : @ + -; give one "
@@ -77,7 +77,7 @@ def sign_plan(
 
 
 def _still_valid(earlier: Sequence[PlanSignature], plan: PlanRef, key_id: str) -> list[PlanSignature]:
-    """Signatures of what the plan was before, and older ones of the same key, are replaced."""
+    """Signatures of earlier content of the plan, and older ones of the same key, are replaced."""
     return [one for one in earlier if one.statement.sha256 == plan.sha256 and one.statement.key_id != key_id]
 
 
@@ -89,7 +89,9 @@ def verify_plan(
     now: Timestamp,
     tenant_id: str | None = None,
 ) -> list[Verdict]:
-    """What each signature in a file (`name`, for messages) is worth. Raises `SignatureMalformed`, `ExtraMissing`."""
+    """The verification of each signature in a file (`name`, for messages). Raises `SignatureMalformed`,
+    `ExtraMissing`.
+    """
     found = parse_signatures(signatures, name)
     return [judge(one, plan, keys, now, ed25519.verify, tenant_id) for one in found]
 
@@ -107,7 +109,9 @@ def parse_expiry(text: str, now: Timestamp) -> Timestamp:
 
 
 def signatures_of(plan: PlanRef, signatures: bytes, name: str) -> bytes:
-    """The same bytes, if all in them are signatures of this plan, whoever made them. Raises `PlanSignatureInvalid`."""
+    """The same bytes, if all signatures in them are for this plan, by whichever key. Raises
+    `PlanSignatureInvalid`.
+    """
     found = parse_signatures(signatures, name)
     others = [one.statement for one in found if one.statement.sha256 != plan.sha256]
     if others or not found:
@@ -122,6 +126,6 @@ def signatures_of(plan: PlanRef, signatures: bytes, name: str) -> bytes:
 def is_signed_by(
     plan: PlanRef, signatures: bytes, name: str, key_id: str, public: bytes, now: Timestamp
 ) -> bool:
-    """Whether one of them is a valid one of this key."""
+    """Whether one of them is a valid signature of this key."""
     keys = TrustedKeys({key_id: TrustedKey(key_id, public)})
     return any(one.finding is Finding.VALID for one in verify_plan(plan, signatures, name, keys, now))

@@ -1,4 +1,4 @@
-"""Start a run of a workflow."""
+"""Starts a run of a workflow."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:
-    """The request with who has signed its plan. Raises what `signed_request` does."""
+    """The request with the signers of its plan. Raises what `signed_request` raises."""
     if request.signatures is None and parts.signing() is None:
         return request
     from podium.operations.signed_runs import check_request
@@ -28,7 +28,7 @@ async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:
 
 
 def ask_for_approval(parts: Parts, request: RunRequest) -> RunRequest:
-    """The request as the rules of its tenant say: its run may have to wait for an approval of its plan."""
+    """The request according to the rules of its tenant: its run may have to wait for an approval of its plan."""
     rules = parts.signing()
     tenant = rules.policy.tenants.get(request.tenant_id) if rules is not None else None
     if tenant is None or not tenant.needs_approval(request.plan.metadata.plan_id):
@@ -37,7 +37,7 @@ def ask_for_approval(parts: Parts, request: RunRequest) -> RunRequest:
 
 
 async def check_signed_run(parts: Parts, run: Run) -> None:
-    """A run that never started is about to: its plan has to be signed as the rules are now."""
+    """Called before a run starts for the first time: its plan has to be signed as the current rules require."""
     if parts.signing() is not None and run.status in NOT_STARTED:
         from podium.operations.signed_runs import check_before_start
 
@@ -47,7 +47,9 @@ async def check_signed_run(parts: Parts, run: Run) -> None:
 async def start_run(
     parts: Parts, request: RunRequest, *, notify: Callable[[Notice], None] | None = None
 ) -> ReadyRun:
-    """Create the run. Raises `RunExists`, and what `Parts.require`, `Parts.require_needs` and `signed_request` do."""
+    """Create the run. Raises `RunExists`, and what `Parts.require`, `Parts.require_needs` and
+    `signed_request` raise.
+    """
     if not parts.is_owner:
         await may_start(parts, request.tenant_id, again=request.original_run_id is not None)
     request = await prepared_request(parts, request)
@@ -60,25 +62,22 @@ async def start_run(
 
 
 async def prepared_request(parts: Parts, request: RunRequest) -> RunRequest:
-    """As the rules want it: with who has signed it, an approval if it needs one, and the record that it is allowed."""
-    if not parts.is_owner:
-        from podium.access.operations import RERUN, START
-
-        operation = START if request.original_run_id is None else RERUN
-        await parts.access().require_project(
-            parts.store, parts.clock, operation, request.tenant_id, request.project_id
-        )
+    """The request as the rules require: with its signers, an approval if necessary, and the record of the
+    permission.
+    """
+    operation: OperationName = "run.start" if request.original_run_id is None else "run.rerun"
+    await parts.require_project(operation, request.tenant_id, request.project_id)
     request = ask_for_approval(parts, await check_signed(parts, request))
     return request if parts.is_owner else _recorded(parts, request)
 
 
 async def may_start(parts: Parts, tenant_id: str, *, again: bool = False) -> None:
-    """Raises what `Parts.require` does, before anything is prepared. `again`: what was run before."""
+    """Raises what `Parts.require` raises, before anything is prepared. `again`: repeats an earlier run."""
     await parts.require("run.rerun" if again else "run.start", tenant_id, records=False)
 
 
 def _recorded(parts: Parts, request: RunRequest) -> RunRequest:
-    """With an id and the record that it was allowed, which is stored together with the run."""
+    """With an id and the record of the permission, which is stored together with the run."""
     from hashlib import sha256
     from uuid import uuid4
 

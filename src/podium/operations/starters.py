@@ -1,12 +1,12 @@
-"""Workflows to start from, shipped with Podium as files in `templates`.
+"""Workflow templates, shipped with Podium as files in `templates`.
 
-Here is what each shows; the file itself is what a user gets, comments included.
+Here is a description of each; a user gets the file itself, including comments.
 """
 
 from importlib.resources import files
 from typing import Final
 
-# In the order in which one would learn from them.
+# In a sensible order for learning.
 STARTERS: Final = {
     "basic": "Steps in a row, with a condition, a retry and a clean-up",
     "agent-loop": "Tests, and an agent that mends what fails, until they pass",

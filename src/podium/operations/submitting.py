@@ -1,7 +1,7 @@
-"""Submit a run to a pool: what HTTP, schedules and hooks share.
+"""Submits a run to a pool: shared by HTTP, schedules and hooks.
 
-What becomes of it if a limit is reached is the caller's choice: `queue` keeps it waiting, `reject` refuses it and says
-when to try again, `delay` starts it later.
+The caller chooses what happens if a limit is reached: `queue` keeps the run waiting, `reject` refuses it and
+says when to try again, `delay` starts it later.
 """
 
 import math
@@ -23,9 +23,9 @@ from podium.ports.engine import RunRequest
 
 _MIN_WAIT: Final = 1
 _MAX_WAIT: Final = 3600
-# Without runs that have ended there is nothing to go by.
+# Used if no runs have ended yet, so that there is no basis for an estimate.
 _DEFAULT_WAIT: Final = 30
-# How many of the newest ended runs say how often one ends.
+# How many of the newest ended runs are used to estimate how often one ends.
 _ENDS: Final = 20
 _MIN_ENDS: Final = 2
 _MAX_PRIORITY: Final = 1000
@@ -55,7 +55,7 @@ class InvalidSubmission(PodiumError):
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     run: Run
     outcome: Outcome
-    # Of a run that waits: its place within its tenant and pool.
+    # For a run that waits: its position within its tenant and pool.
     position: int | None = None
     # The limit that is reached, in words.
     limit: str | None = None
@@ -68,10 +68,11 @@ async def submit_run(
     on_limit: OnLimit = OnLimit.QUEUE,
     start_at: datetime | None = None,
 ) -> Submitted:
-    """Create a run of a pool, or find the one that this request created before. It is durable when this returns.
+    """Create a run of a pool, or find the one that this request created before. It is durable when this
+    returns.
 
     Raises `RunRefused` with `on_limit: reject`, `ConcurrencyLimit` if its plan says `on_conflict: reject`,
-    `RunRequestConflict`, `InvalidSubmission`, and what `may_start` and `prepared_request` do.
+    `RunRequestConflict`, `InvalidSubmission`, and what `may_start` and `prepared_request` raise.
     """
     request = _checked(request, on_limit, start_at)
     await may_start(parts, request.tenant_id)
@@ -105,7 +106,7 @@ async def _submitted(parts: Parts, run: Run, *, is_duplicate: bool) -> Submitted
 
 
 async def _wait_seconds(parts: Parts, request: RunRequest) -> int:
-    """After how long there is likely room: as many runs have to end as wait before this one, and one more."""
+    """The estimated time until a slot is free: as many runs have to end as wait before this one, plus one."""
     ended = RunQuery(statuses=frozenset(TERMINAL), limit=_ENDS)
     page = await parts.store.runs.page(request.tenant_id, ended)
     ends = sorted(moment(run.updated_at) for run in page.runs)
@@ -115,7 +116,7 @@ async def _wait_seconds(parts: Parts, request: RunRequest) -> int:
 
 
 def wait_seconds(ends: Sequence[datetime], waiting: int) -> int:
-    """From when runs ended, and how many wait."""
+    """Estimated from when runs ended, and how many wait."""
     if len(ends) < _MIN_ENDS:
         return _DEFAULT_WAIT
     interval = (ends[-1] - ends[0]).total_seconds() / (len(ends) - 1)

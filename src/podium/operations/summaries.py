@@ -1,4 +1,4 @@
-"""What lists show of runs besides their rows: steps, cost and failures, as they were last projected."""
+"""What lists show of runs besides their rows: steps, cost and failures, from their latest projections."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,12 +18,13 @@ _STALE_AFTER: Final = timedelta(seconds=LAG_ALERT_SECONDS)
 
 class Summaries(NamedTuple):
     by_run: dict[str, RunSummary]
-    # The projector is behind: an open run has had an event for more than five seconds that its summary does not have.
+    # The projector is behind: an open run has had an event for more than five seconds that is not in its
+    # summary.
     is_stale: bool
 
 
 async def summaries_of(parts: Parts, runs: Sequence[Run]) -> Summaries:
-    """Of runs of one page. What has ended and was never projected is projected now: it is done once."""
+    """For the runs of one page. Ended runs that were never projected are projected now, once."""
     found = await parts.store.load_summaries([run.identity.run_id for run in runs])
     by_run = {str(one.run.run_id): one for one in found if one.run is not None}
     projecting = Projecting(parts.store, parts.clock, Alerting(parts.store, parts.clock), on_demand=True)

@@ -1,7 +1,8 @@
-"""Tenants: created, closed and reopened. A closed tenant has no working tokens and starts nothing; its log stays.
+"""Tenants: creating, closing and reopening them. A closed tenant has no working tokens and starts nothing;
+its log is kept.
 
-Owners of the tenant `default` manage all tenants; if the rules do not have it, owners of every tenant do. Owners of one
-tenant may look at it and close it.
+Owners of the tenant `default` manage all tenants; if the rules do not have it, owners of every tenant do.
+Owners of one tenant may see and close it.
 """
 
 from podium.access.operations import CLOSE_TENANT, OPEN_TENANT, OperationName
@@ -15,13 +16,13 @@ from podium.operations.tokens import MadeToken, NewToken, add_token
 
 
 class TenantRefused(PodiumError):
-    """A change of a tenant that makes no sense: opening an open one, or closing `default`."""
+    """An invalid change of a tenant: opening an open one, or closing `default`."""
 
     code = "TENANT_REFUSED"
 
 
 async def list_tenants(parts: Parts, tenant_id: str) -> list[TenantState]:
-    """Those that were created or closed: all of them for who asks in `default`, else only this one."""
+    """Tenants that were created or closed: all of them for requests in `default`, else only this one."""
     if tenant_id == DEFAULT_TENANT:
         await _require_for_all(parts, "tenant.list")
         return await parts.store.tenant_states()

@@ -1,8 +1,7 @@
-"""Tokens of a tenant: made, listed and removed. A token is shown once, when it is made."""
+"""Tokens of a tenant: creating, listing and removing them. A token is shown once, when it is created."""
 
 import secrets
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -25,7 +24,6 @@ from podium.text import shortened
 
 RandomBytes = Callable[[int], bytes]
 MAX_PROJECTS: Final = 100
-MAX_LIFETIME: Final = timedelta(days=366 * 10)
 
 
 class TokenNotFound(PodiumError):
@@ -35,7 +33,7 @@ class TokenNotFound(PodiumError):
 
 
 class InvalidToken(PodiumError):
-    """A token that would allow nothing, or that has expired before it is made."""
+    """A token that would allow nothing, or that has expired before it is created."""
 
     code = "TOKEN_INVALID"
 
@@ -49,7 +47,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeToken(msgspec.Struct, frozen=True):
-    """`text` is the token itself. It is in no store and is not shown again."""
+    """`text` is the token itself. No store contains it, and it is not shown again."""
 
     text: str
     token: StoredToken
@@ -67,7 +65,7 @@ async def add_token(
 ) -> MadeToken:
     """Raises `NotAllowed`, `TenantForbidden`, `InvalidId` and `InvalidToken`; then nothing is stored.
 
-    `is_decided`: the caller has been allowed more than this, to create the tenant of the token.
+    `is_decided`: the caller already has the wider permission to create the tenant of the token.
     """
     if not is_decided:
         await parts.require("token.add", new.tenant_id, records=False)
@@ -101,7 +99,7 @@ async def list_tokens(parts: Parts, tenant_id: str) -> list[StoredToken]:
 
 
 async def remove_token(parts: Parts, tenant_id: str, token_id: str) -> None:
-    """It does not work from the next request on. Raises `NotAllowed`, `TenantForbidden` and `TokenNotFound`."""
+    """It is invalid from the next request on. Raises `NotAllowed`, `TenantForbidden` and `TokenNotFound`."""
     await parts.require("token.remove", tenant_id, records=False)
     subject = f"token {shortened(token_id, 100)}"
     draft = parts.access().draft(parts.clock, REMOVE_TOKEN.name, tenant_id, subject=subject)

@@ -1,9 +1,9 @@
-"""Take a run out of a store and put it into another, whole.
+"""Exports a complete run from a store, and imports it into another.
 
-An export is a text file of JSON lines: the first says what it is and whose run, then comes a line for each event, then
-one for each content: plan, workflow file, values too large for an event. It can be read without Podium, kept for years,
-and imported again; an open run continues where it is imported. Events keep their ids, keys and contents; the sequence
-numbers are given by the store that takes them, in the same order.
+An export is a text file of JSON lines: the first says what it is and which run it contains, then there is a
+line for each event, then one for each content: plan, workflow file, values too large for an event. It can be
+read without Podium, kept for years, and imported again; an open run continues where it is imported. Events
+keep their ids, keys and contents; the importing store assigns the sequence numbers, in the same order.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -36,18 +36,18 @@ _EARLIER: Final = "podium-run-1"
 
 
 _PAGE: Final = 200
-# Runs that continue; the others only have to be read.
+# Runs that continue; the others are only read.
 _OPEN: Final = frozenset(RunStatus) - TERMINAL
 
 
 class InvalidExport(PodiumError):
-    """A file that is no export of a run, or not all of it."""
+    """A file that is not an export of a run, or is incomplete."""
 
     code = "INVALID_EXPORT"
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """Beside the facts of the run."""
+    """Fields besides the facts of the run."""
 
     format: str
     events: int
@@ -77,7 +77,7 @@ class _ContentLine(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 async def export_with_files(parts: Parts, tenant_id: str, run_id: str) -> AsyncIterator[bytes]:
-    """The lines of an export. Of a run of an earlier version, contents are in its directory only."""
+    """The lines of an export. For a run of an earlier version, contents are in its directory only."""
     await parts.store.runs.find(tenant_id, run_id)
     directory = parts.directory(run_id)
     beside = {} if directory.is_lost else await files_to_keep(directory, parts.payloads)
@@ -88,7 +88,7 @@ async def export_with_files(parts: Parts, tenant_id: str, run_id: str) -> AsyncI
 async def export_run(
     store: Store, tenant_id: str, run_id: str, beside: Mapping[str, bytes] = NO_CONTENTS
 ) -> AsyncIterator[bytes]:
-    """The lines of an export. `beside`: contents that are used if the store has none of the run."""
+    """The lines of an export. `beside`: contents that are used if the store has none for the run."""
     run = await store.runs.find(tenant_id, run_id)
     kept = await store.list_kept(run.identity.run_id)
     number = len(kept) or len(beside)
@@ -114,7 +114,9 @@ def _content_line(name: str, content: bytes) -> bytes:
 
 
 async def keep_open_runs(store: Store, runs: Path, folder: MakeFolder) -> None:
-    """Put plans and large values into the store that are in run directories only: of runs of an earlier version."""
+    """Copy plans and large values of earlier versions' runs, which are in run directories only, into the
+    store.
+    """
     query = RunQuery(statuses=_OPEN, limit=_PAGE)
     while True:
         page = await store.runs.page(DEFAULT_TENANT, query)
@@ -139,7 +141,7 @@ class Export(NamedTuple):
 
 async def put_run(parts: Parts, lines: Sequence[bytes]) -> CreatedRun:
     """Import a run into the tenant that it was exported from. Raises what `read_export`, `Parts.require` and
-    `check_import` do.
+    `check_import` raise.
     """
     export = read_export(lines)
     identity = export.new.identity
@@ -150,15 +152,11 @@ async def put_run(parts: Parts, lines: Sequence[bytes]) -> CreatedRun:
         new = await check_import(parts, export.new, export.event_types, export.contents)
         export = export._replace(new=new)
     audit = parts.accepted("run.import", identity.tenant_id, identity.run_id)
-    return await _create(parts.store, export, audit)
+    return await store_export(parts.store, export, audit)
 
 
-async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
-    """Put an exported run into a store, in one transaction: all of it or nothing. To repeat it is harmless."""
-    return await _create(store, read_export(lines))
-
-
-async def _create(store: Store, export: Export, audit: "Sequence[AuditDraft]" = ()) -> CreatedRun:
+async def store_export(store: Store, export: Export, audit: "Sequence[AuditDraft]" = ()) -> CreatedRun:
+    """In one transaction: all of it or nothing. To repeat it is harmless."""
     writes = [write_of(line) for line in export.events]
     return await store.create_run(export.new, writes, export.contents, audit=audit)
 
@@ -179,7 +177,7 @@ def read_export(lines: Iterable[bytes]) -> Export:
 
 
 def with_approval(new: NewRun, events: Sequence[EventLine], contents: Mapping[str, bytes]) -> NewRun:
-    """With the approval that the log or the plan asks for; what is beside them can be edited."""
+    """With the approval that the log or the plan requires; the other parts can be edited."""
     from podium.operations.import_checks import with_approval_of_plan
 
     new = msgspec.structs.replace(new, needs_approval=new.needs_approval or asks_for_approval(events))

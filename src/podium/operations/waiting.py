@@ -1,7 +1,7 @@
-"""What keeps a run from moving by itself, for views that show many runs: no driver, a slot, an operator's turn.
+"""What keeps a run from continuing, for views that show many runs: no driver, a slot, an operator's turn.
 
-Whether a failed step waits to be retried, or a step is in doubt, only the machine knows, so it is asked: the log is
-folded again. Few plans have such steps; for all others this costs a look at the plan.
+Only the machine knows whether a failed step waits to be retried, or a step is in doubt, so the log is folded
+again. Few plans have such steps; for all others only the plan is examined.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ _FOR_AN_OPERATOR: Final = frozenset({"operator", "doubt"})
 _FOR_A_PERSON: Final = _FOR_AN_OPERATOR | {"approval"}
 _NOT_STARTED: Final = frozenset({RunStatus.PENDING, RunStatus.APPROVED})
 _OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.PAUSED})
-# Of runs that are looked at for one answer.
+# Runs that are examined for one answer.
 _PAGE: Final = 50
 _MAX_PAGES: Final = 20
 
 
 class Obstacles(NamedTuple):
     run: Run
-    # Which process drives it, waits with it for a slot, or was the last to drive it.
+    # The process that drives it, waits with it for a slot, or was the last to drive it.
     driver: RunDriver | None
     # What an operator can do about it, in the words of `explain_run`.
     waits: tuple[Reason, ...]
@@ -40,7 +40,7 @@ class Obstacles(NamedTuple):
         return substatus_of(self.waits)
 
     def remarks(self) -> Iterator[str]:
-        """As `podium why` says it."""
+        """In the words of `podium why`."""
         if self.driver is not None and (self.driver.in_line or not self.driver.is_alive):
             yield self.driver.in_line or self.driver.text()
         for reason in self.waits:
@@ -60,7 +60,7 @@ async def _waits_for_operator(parts: Parts, run: Run) -> tuple[Reason, ...]:
 async def _waits(
     parts: Parts, run: Run, may_wait: Callable[[Plan], bool], kinds: frozenset[str]
 ) -> tuple[Reason, ...]:
-    """What a run that works waits for, of these kinds. The log is read only if its plan has such steps."""
+    """What a running run waits for, of these kinds. The log is read only if its plan has such steps."""
     if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
         return ()
     run_id = run.identity.run_id
@@ -77,9 +77,10 @@ async def _waits(
 async def needing(
     parts: Parts, tenant_id: str, query: RunQuery, needs: str
 ) -> tuple[list[Obstacles], str | None]:
-    """Runs that wait for a person, or for an approval alone; and the cursor behind the last that was looked at.
+    """Runs that wait for a person, or for an approval only; and the cursor after the last one that was
+    examined.
 
-    What a step waits for only the log says, so a bounded number of open runs is looked at for each page.
+    Only the log says what a step waits for, so a bounded number of open runs is examined for each page.
     """
     statuses = (query.statuses or _OPEN) & _OPEN
     query = replace(query, statuses=statuses, limit=min(query.limit, _PAGE))

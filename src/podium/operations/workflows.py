@@ -1,21 +1,20 @@
-"""Reading workflows from disk: the file itself, and those it refers to."""
+"""Reads workflows from disk: the file itself, and those it refers to."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from podium.errors import PodiumError
 from podium.language.diagnostics import Severity
 from podium.language.files import FoundFile
 from podium.language.reader import MAX_BYTES, read_yaml
 from podium.language.tree import Mapping, plain
-from podium.language.workflow import WorkflowReading, read_workflow
 
 if TYPE_CHECKING:
+    from podium.language.workflow import WorkflowReading
     from podium.nodes.registry import NodeRegistry
 
 # Standard input, on the command line and in messages.
-STDIN: Final = "-"
 
 
 class InvalidWorkflow(PodiumError):
@@ -23,7 +22,7 @@ class InvalidWorkflow(PodiumError):
 
     code = "INVALID_WORKFLOW"
 
-    def __init__(self, reading: WorkflowReading) -> None:
+    def __init__(self, reading: "WorkflowReading") -> None:
         self.diagnostics = reading.diagnostics
         self.omitted = reading.omitted
         shown = [str(found) for found in reading.diagnostics if found.severity is Severity.ERROR]
@@ -33,7 +32,7 @@ class InvalidWorkflow(PodiumError):
 
 
 class WorkspaceFiles:
-    """Files beside a workflow, then in the workspace; a path that leaves both is no file."""
+    """Files beside a workflow, then in the workspace; a path that leads out of both is not found."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -45,7 +44,7 @@ class WorkspaceFiles:
             if found is None:
                 continue
             try:
-                # A device or a pipe would be waited for, perhaps for ever.
+                # Opening a device or a pipe could block, perhaps forever.
                 if not found.is_file():
                     continue
                 with found.open("rb") as opened:
@@ -61,7 +60,7 @@ class WorkspaceFiles:
             return False
 
     def _inside(self, path: Path, folder: Path) -> Path | None:
-        """The path with links followed, if it stays below the workflow's folder or the workspace."""
+        """The path with links resolved, if it is below the workflow's folder or the workspace."""
         try:
             resolved = path.resolve()
             roots = (folder.resolve(), self._workspace.resolve())
@@ -79,14 +78,17 @@ def load_workflow(
     missing_is_error: bool = False,
     installed_providers: Callable[[], tuple[str, ...]] = tuple,
     nodes: "NodeRegistry | None" = None,
-) -> WorkflowReading:
-    """Read a workflow whose bytes are at hand; `name` is the path of its file, or how messages call it.
+) -> "WorkflowReading":
+    """Read a workflow from bytes; `name` is the path of its file, or its name in messages.
 
     `nodes`: those that a node contract may name, by default all that are installed.
     """
     if looks_like_contract(content, name):
         return _load_contract(content, name, nodes, strict=strict)
     files = WorkspaceFiles(workspace if workspace is not None else Path())
+    # Imported with the first workflow: a server starts without it.
+    from podium.language.workflow import read_workflow
+
     return read_workflow(
         content,
         name,
@@ -99,8 +101,8 @@ def load_workflow(
 
 def _load_contract(
     content: bytes, name: str, nodes: "NodeRegistry | None", *, strict: bool
-) -> WorkflowReading:
-    # Loaded with the first contract: most workflows are none.
+) -> "WorkflowReading":
+    # Imported with the first contract: most workflows are not contracts.
     from podium.nodes.compiling import compile_contract
     from podium.nodes.registry import NodeRegistry
 
@@ -114,7 +116,7 @@ def require_workflow(
     workspace: Path | None = None,
     installed_providers: Callable[[], tuple[str, ...]] = tuple,
     nodes: "NodeRegistry | None" = None,
-) -> WorkflowReading:
+) -> "WorkflowReading":
     """Read a workflow that is to be run. Raises `InvalidWorkflow` with every problem."""
     reading = load_workflow(
         content,
@@ -130,7 +132,7 @@ def require_workflow(
 
 
 def looks_like_contract(content: bytes, name: str) -> bool:
-    """Whether the file describes a node: it has the key of a contract that no workflow has."""
+    """Whether the file describes a node: it has a key of contracts that no workflow has."""
     if b"workflow_coordination" not in content:
         return False
     root = read_yaml(content, name).root

@@ -1,4 +1,6 @@
-"""What an IP address stands for. One address has many spellings; a rule that refuses one has to refuse them all."""
+"""What an IP address means. One address has many spellings; a rule that refuses one has to refuse all of
+them.
+"""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
@@ -21,7 +23,7 @@ METADATA: Final = tuple(
         ),
     )
 )
-# IPv6 addresses that stand for the IPv4 address in their last bits.
+# IPv6 ranges whose addresses carry an IPv4 address in their last bits.
 _CARRIERS: Final = tuple(map(IPv6Network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 
 
@@ -44,9 +46,9 @@ def is_metadata(address: Address) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it can be reached from everywhere: not loopback, private, link-local, multicast nor reserved."""
+    """Whether it can be reached from everywhere: not loopback, private, link-local, multicast or reserved."""
     if isinstance(address, IPv6Address) and (address.ipv4_mapped is not None or address.is_site_local):
-        return False  # the first is a spelling of an IPv4 address that no name server gives
+        return False  # the first is a spelling of an IPv4 address that no name server returns
     return not is_metadata(address) and all(
         inner.is_global and not inner.is_multicast for inner in meanings(address)
     )

@@ -1,4 +1,4 @@
-"""The budgets that a plan has, by the paths of what they are for; that of the run has the empty path."""
+"""The budgets of a plan, by the paths of the steps that have them; the run's own has the empty path."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -24,7 +24,7 @@ Budgets: TypeAlias = Mapping[str, Budget | None]
 
 
 def budgets_of(plan: Plan) -> dict[str, Budget | None]:
-    """Of everything that can have one, also if it has none."""
+    """The budget of everything that can have one; None where there is none."""
     found = {"": plan.workflow.budget}
     for path, step in walk(plan.workflow):
         match step.body:

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785): equal values have equal bytes, so that a hash of them means something."""
+"""Canonical JSON (RFC 8785): equal values have equal bytes, so that their hashes can be compared."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -9,31 +9,32 @@ import msgspec
 from podium.errors import PodiumError
 from podium.patterns import lazy_pattern
 
-# Beyond it a JSON number is rounded by half of its readers.
+# Half of all JSON readers round numbers beyond it.
 MAX_INTEGER: Final = 2**53 - 1
-# From here on a number looks like a fraction again: 1e+21. In between it would be read back as a whole number.
+# From here on a float is written with an exponent again: 1e+21. Between the two limits it would be read back
+# as an integer.
 WRITTEN_WITH_EXPONENT: Final = 1e21
 
 
 class NotCanonical(PodiumError):
-    """A value that has no canonical JSON: a number that would be rounded, half a character, or no JSON at all."""
+    """A value without canonical JSON: a number that would be rounded, a lone surrogate, or not JSON at all."""
 
     code = "NOT_CANONICAL"
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one way to write `value`, which is made of structs, dicts, lists, tuples and scalars.
+    """The canonical form of `value`, which is made of structs, dicts, lists, tuples and scalars.
 
-    Numbers are finite: others are refused where they are read, and JSON has no way to write them.
+    Numbers are finite: others are refused where they are read, and JSON cannot represent them.
     """
     try:
         quick = msgspec.json.encode(value, order="sorted")
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"this has no JSON: {error}") from error
-    # Other than the RFC, msgspec orders keys by UTF-8 and writes fractions and large numbers its own way.
+    # Unlike the RFC, msgspec orders keys by UTF-8 and has its own format for fractions and large numbers.
     if (quick.isascii() or not _BEYOND_UFFFF.search(quick)) and not _has_other_numbers(quick):
         return quick
-    # Loaded with the first value that msgspec cannot write: most workflows have none.
+    # Imported with the first value that msgspec cannot write canonically: most workflows have none.
     from json.encoder import encode_basestring
 
     written: list[str] = []
@@ -47,13 +48,14 @@ def canonical_json(value: Any) -> bytes:
 
 
 def _has_other_numbers(written: bytes) -> bool:
-    # Texts are taken away only if something in the whole looks like such a number: that is seldom, and slow.
+    # Texts are removed only if something in the whole looks like such a number, because that is rare and
+    # slow.
     return bool(_DIFFERS.search(written) and _DIFFERS.search(_TEXTS.sub(b"", written)))
 
 
 _TEXTS: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _BEYOND_UFFFF: Final = lazy_pattern(rb"[\xf0-\xff]")
-# Digits at the beginning or after `:`, `,`, `[` or `-`, as numbers are; those of a hash are not looked at.
+# Digits at the start or after `:`, `,`, `[` or `-`, as in numbers; the digits of a hash do not match.
 _DIFFERS: Final = lazy_pattern(rb"[0-9](?<![^:,\[-].)(?:[0-9]*[.eE]|[0-9]{15})")
 
 
@@ -79,7 +81,7 @@ def _write(value: Any, put: Callable[[str], None], text: Callable[[str], str]) -
         before = "{"
         for key in _sorted(value):
             inner = value[key]
-            # Texts are what most values are; a call less for each.
+            # Most values are texts; this saves a call for each.
             if type(inner) is str:
                 put(f"{before}{text(key)}:{text(inner)}")
             else:
@@ -112,7 +114,7 @@ def _write(value: Any, put: Callable[[str], None], text: Callable[[str], str]) -
 
 
 def _sorted(keys: dict[str, Any]) -> list[str]:
-    """By their UTF-16 code units, as the RFC asks; that differs from Python's order beyond U+FFFF only."""
+    """By their UTF-16 code units, as the RFC requires; that differs from Python's order beyond U+FFFF only."""
     if len(keys) < 2:
         return list(keys)
     if "".join(keys).isascii():
@@ -121,7 +123,9 @@ def _sorted(keys: dict[str, Any]) -> list[str]:
 
 
 def _float(value: float) -> str:
-    """As ECMAScript writes numbers: the shortest digits that read back, plain between 1e-6 and 1e21."""
+    """A float as ECMAScript writes it: the shortest digits that read back, without an exponent between 1e-6
+    and 1e21.
+    """
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""

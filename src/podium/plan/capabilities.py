@@ -1,4 +1,6 @@
-"""Whether an engine can run a plan: what the plan asks for, what the engine has, and what to do about a difference."""
+"""Whether an engine can run a plan: what the plan requires, what the engine supports, and how to resolve a
+difference.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -12,13 +14,13 @@ from podium.plan.plan import SCHEMA_VERSION, Plan
 
 
 class CapabilityUnknown(PodiumError):
-    """A plan asks for something that no engine is known to have."""
+    """A plan requires something that no engine supports."""
 
     code = "CAPABILITY_UNKNOWN"
 
 
 class CapabilityNotSupported(PodiumError):
-    """The plan is for another engine, or asks for what this one does not have."""
+    """The plan is for another engine, or requires something that this one does not support."""
 
     code = "CAPABILITY_NOT_SUPPORTED"
 
@@ -32,7 +34,7 @@ class ReportStatus(StrEnum):
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     message: str
-    # Empty if it is about the plan as a whole.
+    # Empty if it concerns the plan as a whole.
     capability: str = ""
 
 
@@ -54,8 +56,8 @@ class ValidationReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_capabilities(plan: Plan, adapter: str) -> ValidationReport:
-    """Raises `CapabilityUnknown`, `CapabilityNotSupported`; `InvalidPlan` if it asks for less than it uses."""
-    # What a plan of an earlier version needs was listed by the rules of that version.
+    """Raises `CapabilityUnknown`, `CapabilityNotSupported`; `InvalidPlan` if it requires less than it uses."""
+    # The requirements of an earlier version's plan were listed by the rules of that version.
     hidden = sorted(required_capabilities(plan.workflow) - set(plan.metadata.requires_capabilities))
     report = validation_report(plan, ENGINES[adapter])
     if hidden and plan.schema_version == SCHEMA_VERSION and report.status is not ReportStatus.ERRORS:
@@ -68,7 +70,9 @@ def check_capabilities(plan: Plan, adapter: str) -> ValidationReport:
 
 
 def validation_report(plan: Plan, engine: EngineSupport) -> ValidationReport:
-    """What is unknown and plans for other engines are always refused; the plan decides about everything else."""
+    """Unknown capabilities and plans for other engines are always refused; the plan decides about everything
+    else.
+    """
     errors = [*_unknown(plan), *_wrong_engine(plan, engine)]
     warnings: list[Finding] = []
     for miss in _misses(plan, engine):
@@ -79,7 +83,7 @@ def validation_report(plan: Plan, engine: EngineSupport) -> ValidationReport:
 
 
 def parallel_limit(plan: Plan, adapter: str) -> int:
-    """How many tasks of a run the engine carries out at the same time."""
+    """How many tasks of a run the engine executes concurrently."""
     limit, asked = ENGINES[adapter].max_parallel, plan.workflow.max_parallel
     return asked if limit is None else min(asked, limit)
 
@@ -88,7 +92,7 @@ class _Miss(msgspec.Struct, frozen=True):
     capability: str
     support: Support
     what: str
-    # What to do about it.
+    # How to resolve it.
     hint: str
 
     def finding(self, is_accepted: bool) -> Finding:
@@ -97,7 +101,7 @@ class _Miss(msgspec.Struct, frozen=True):
 
 
 def _accepts(fallback: str, support: Support) -> bool:
-    """An emulation costs something, so it is used only for plans that say so."""
+    """An emulation has a cost, so it is used only for plans that allow it."""
     match fallback:
         case "degrade":
             return True

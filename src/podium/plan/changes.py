@@ -1,10 +1,10 @@
-"""What signals have changed in a step of a run. `overrides.py` says what can be changed, and applies it."""
+"""Changes that signals made to a step of a run. `overrides.py` defines what can be changed, and applies it."""
 
 from typing import Any, Final
 
 import msgspec
 
-# A later override adds to these and replaces the others.
+# A later override is merged into these and replaces the others.
 _MERGED: Final = frozenset({"env", "args", "headers", "retry"})
 
 
@@ -17,7 +17,7 @@ class StepChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the start of an attempt that was changed says in the log."""
+        """What the log says at the start of an attempt that was changed."""
         return {"overriddenBy": [*self.by]}
 
     def then(self, later: "StepChange") -> "StepChange":

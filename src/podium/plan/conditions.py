@@ -1,6 +1,7 @@
-"""Conditions as data: what `when`, `while` and `repeat_until` ask.
+"""Conditions as data: `when`, `while` and `repeat_until`.
 
-A condition is true, false, or needs to ask the world (`FileExists`, `EnvSet`); what the world answers is recorded.
+A condition is true, false, or depends on the environment (`FileExists`, `EnvSet`); those answers are
+recorded.
 """
 
 from typing import Literal, TypeAlias
@@ -29,7 +30,7 @@ class Not(_Node, frozen=True, tag="not"):
 
 
 class StepIs(_Node, frozen=True, tag="step"):
-    """How the newest visit of a step ended; of a step that has not run, everything is false."""
+    """How the newest visit of a step ended; false for every test of a step that has not run."""
 
     state: StepState
     step: str

@@ -1,4 +1,4 @@
-"""Values that are declared before they are given: inputs of a run, fields of a form. One check for all of them."""
+"""Values that are declared before they are given: inputs of a run, fields of a form. Both use the same check."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -35,7 +35,7 @@ def fits(type_: str, value: Any) -> bool:
 
 
 def parse_text(text: str, type_: str) -> Any:
-    """A value that was given as text: everything but a string is written as JSON. Raises ValueError."""
+    """Parse a value given as text: anything but a string is written as JSON. Raises ValueError."""
     if type_ == "string":
         return text
     import json
@@ -48,7 +48,7 @@ def _refuse(constant: str) -> Any:
 
 
 def problem_of(value: Any, wanted: Declared) -> str:
-    """What is wrong with a value, as the end of a sentence about it; empty if nothing is."""
+    """What is wrong with a value, as the end of a sentence about it; empty if it is valid."""
     if not fits(wanted.type, value):
         return f"is {_shown(value)}, but its type is {wanted.type}"
     if wanted.enum and value not in wanted.enum:
@@ -57,7 +57,7 @@ def problem_of(value: Any, wanted: Declared) -> str:
 
 
 def form_problem(given: Any, declared: Mapping[str, Declared]) -> str:
-    """The first thing that is wrong with a filled-in form; empty if nothing is."""
+    """The first thing that is wrong with a filled-in form; empty if it is valid."""
     if not isinstance(given, Mapping):
         return f"the form is {_shown(given)}, not a mapping of fields"
     for name, value in given.items():

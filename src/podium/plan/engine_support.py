@@ -1,9 +1,9 @@
-"""What each engine has of what a plan may ask for. The tables of docs/engines.md are generated from it.
+"""What each engine supports. The tables of docs/engines.md are generated from it.
 
-native     exactly as the language says
-emulated   the same outcome by other means, which cost something
+native     exactly as the language defines it
+emulated   the same outcome by other means, at a cost
 degraded   part of it
-none       not at all
+none       not supported
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Support(StrEnum):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """What an engine has of one capability."""
+    """An engine's support for one capability."""
 
     support: Support
     reason: str
@@ -32,11 +32,11 @@ class Cell(msgspec.Struct, frozen=True):
 class EngineSupport(msgspec.Struct, frozen=True):
     name: str
     cells: Mapping[str, Cell]
-    # Of `max_parallel`: how many tasks of a run it carries out at the same time; None: as many as the plan says.
+    # For `max_parallel`: how many tasks of a run it executes concurrently; None: as many as the plan says.
     max_parallel: int | None = None
 
 
-# What each capability is.
+# A description of each capability.
 CAPABILITIES: Final[Mapping[str, str]] = {
     "basic-execution": "steps in order, with conditions, retries and `finally`",
     "signal.pause": "a run is paused and resumed; running steps finish",
@@ -88,8 +88,8 @@ _TEMPORAL: Final = EngineSupport(
         "history.rotation": _native("continues as a new execution at a moment without a running step"),
         "query.state": _native("read from the store, never from the server"),
     },
-    # Half of the 2,000 activities that a server allows an execution to have open, so that attempts that are being
-    # ended and probes always have room.
+    # Half of the 2,000 open activities that a server allows per execution, so that there is always room for
+    # probes and for attempts that are being ended.
     max_parallel=1000,
 )
 

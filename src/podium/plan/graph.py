@@ -1,12 +1,12 @@
-"""In which order things run that depend on each other.
+"""The order in which things run that depend on each other.
 
 Everything in Podium that has dependencies is ordered here and nowhere else: node contracts, `depends_on`
-blocks, the drawing of a graph. There is one order: *waves*. A node stands in the first wave in which all
-that it depends on stands in earlier ones, and inside a wave nodes keep the order in which they were declared.
-Nothing else breaks ties, so the same declaration gives the same order in any process on any day.
+blocks, the drawing of a graph. There is one order: *waves*. A node is in the first wave after those of all
+its dependencies, and inside a wave nodes keep the order in which they were declared. Nothing else breaks
+ties, so the same declaration gives the same order in any process at any time.
 
 Nodes are the integers 0..n-1 in declaration order; callers keep the names. Time and memory are O(V + E), and
-nothing recurses: a chain of a million nodes is as good as any.
+nothing is recursive, so the length of a chain is not limited.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,9 +15,9 @@ import msgspec
 
 
 class Ordering(msgspec.Struct, frozen=True):
-    """What `order` found: the waves, and one cycle if there is any.
+    """The result of `order`: the waves, and one cycle if there is any.
 
-    When `cycle` is not empty, `waves` holds only the nodes that do not depend on a cycle.
+    If `cycle` is not empty, `waves` holds only the nodes that do not depend on a cycle.
     """
 
     waves: list[list[int]]
@@ -53,11 +53,11 @@ def order(dependencies: Sequence[Collection[int]]) -> Ordering:
 
 
 def _one_cycle(dependencies: Sequence[Collection[int]], unmet: list[int]) -> list[int]:
-    """Name one cycle: each node depends on the next, the last on the first.
+    """Return one cycle: each node depends on the next, the last on the first.
 
     A depth-first search over the nodes that could not be ordered, in declaration order. Each of them depends
-    on another one of them (else it would have been ordered), so the search never has to turn back: it walks
-    on until it meets a node that is already on its path.
+    on another one of them (else it would have been ordered), so the search never has to backtrack: it
+    continues until it reaches a node that is already on its path.
     """
     node = next(node for node, count in enumerate(unmet) if count)
     place_on_path: dict[int, int] = {}
@@ -65,6 +65,7 @@ def _one_cycle(dependencies: Sequence[Collection[int]], unmet: list[int]) -> lis
         place_on_path[node] = len(place_on_path)
         node = min(dependency for dependency in dependencies[node] if unmet[dependency])
     cycle = list(place_on_path)[place_on_path[node] :]
-    # The same cycle is always told from the node that was declared first.
+    # Rotated to start at the node that was declared first, so that the same cycle is always reported in the
+    # same way.
     first = cycle.index(min(cycle))
     return cycle[first:] + cycle[:first]

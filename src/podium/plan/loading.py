@@ -1,4 +1,4 @@
-"""Plans: their identity, their bytes, and what an engine needs to run them."""
+"""Plans: their identity, their bytes, and which capabilities they require of an engine."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,12 +28,12 @@ from podium.plan.plan import (
     Workflow,
 )
 
-# What stands before the paths of `finally` steps.
+# Prefix of the paths of `finally` steps.
 FINALLY: Final = "_finally"
 
 
 class InvalidPlan(PodiumError):
-    """Bytes that are no plan of a version this Podium knows."""
+    """Bytes that are not a plan of a version that this Podium supports."""
 
     code = "INVALID_PLAN_SCHEMA"
 
@@ -45,14 +45,19 @@ class InvalidStep(InvalidPlan):
 
 
 class PlanVersionUnknown(PodiumError):
-    """A plan of another version of the schema: it may mean something that this Podium does not know."""
+    """A plan of another version of the schema: it may contain features that this Podium does not know."""
 
     code = "PLAN_SCHEMA_VERSION_UNKNOWN"
 
+    def __init__(self, message: str, *, is_newer: bool) -> None:
+        """`is_newer`: a newer Podium can read it."""
+        super().__init__(message)
+        self.is_newer = is_newer
 
-# How many minor versions back a plan may be.
+
+# How many minor versions old a plan may be.
 _MINORS_BACK: Final = 3
-# How msgspec names a place inside a step.
+# Pattern of a place inside a step, as msgspec writes it.
 _IN_A_STEP: Final = lazy_pattern(r"`\$.*(?:\.steps\[[0-9]+\]|\.workflow\.error\b)")
 _VERSION: Final = lazy_pattern(r"v([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 
@@ -69,13 +74,13 @@ def plan_of(
     fallback_behavior: Fallback = "reject",
     approval: ApprovalOfRuns = "none",
 ) -> Plan:
-    """A plan with its name and version: the revision its author gave it, else its own hash."""
+    """A plan with its name and version: the revision given by its author, else its own hash."""
     without_metadata: dict[str, Any] = {
         "workflow": workflow,
         "priority": priority,
         "concurrency": concurrency,
     }
-    # Only if they say something: the versions of all other plans stay what they are.
+    # Only if they differ from the default, so that the versions of all other plans do not change.
     if engine != "any":
         without_metadata["targetAdapter"] = engine
     if fallback_behavior != "reject":
@@ -102,7 +107,7 @@ def plan_of(
 
 
 def plan_bytes(plan: Plan) -> bytes:
-    """The canonical bytes of a plan; their SHA-256 names it."""
+    """The canonical bytes of a plan; their SHA-256 identifies it."""
     return canonical_json(plan)
 
 
@@ -119,7 +124,7 @@ def read_plan(content: bytes) -> Plan:
 
 
 def check_schema_version(found: str | None) -> None:
-    """Nothing is said about a plan without a version: it is not a plan."""
+    """A plan without a version is not reported here: it is not a plan."""
     if found is None or found == SCHEMA_VERSION:
         return
     ours, theirs = _VERSION.fullmatch(SCHEMA_VERSION), _VERSION.fullmatch(found)
@@ -129,7 +134,8 @@ def check_schema_version(found: str | None) -> None:
     if theirs is None or int(theirs[1]) != major or not oldest <= int(theirs[2]) <= minor:
         raise PlanVersionUnknown(
             f"the plan has the schema version {found[:40]!r}; this Podium supports v{major}.{oldest} to "
-            f"{SCHEMA_VERSION}; use the Podium that wrote the plan, or compile the workflow again with `podium plan`"
+            f"{SCHEMA_VERSION}; use the Podium that wrote the plan, or compile the workflow again with `podium plan`",
+            is_newer=theirs is not None and (int(theirs[1]), int(theirs[2])) > (major, minor),
         )
 
 
@@ -148,13 +154,13 @@ _NOT_IN_SLUG: Final = lazy_pattern(r"[^a-z0-9]+")
 
 
 def slug(name: str) -> str:
-    """An id made of a name: `Nightly Build!` is `nightly-build`."""
+    """An id derived from a name: `Nightly Build!` becomes `nightly-build`."""
     text = _NOT_IN_SLUG.sub("-", name.lower()).strip("-")[:128].strip("-")
     return text or "workflow"
 
 
 def required_capabilities(workflow: Workflow) -> set[str]:
-    """What an engine must be able to do for this workflow; ids of the decisions, section 6."""
+    """What an engine must support to run this workflow; the ids are defined in the decisions, section 6."""
     needed = {"basic-execution", "signal.cancel.cooperative"}
     if workflow.timeout is not None:
         needed.add("timer")
@@ -197,12 +203,12 @@ def _needed_by(step: Step) -> Iterator[str]:
 
 
 def steps_of(workflow: Workflow) -> list[Step]:
-    """Every step, those inside others and inside calls included."""
+    """Every step, including those inside other steps and inside calls."""
     return [found.step for found in located_steps(workflow)]
 
 
 def depth_of(workflow: Workflow) -> int:
-    """How many lists stand inside each other, calls included."""
+    """How many levels of lists are nested, including those of calls."""
     return 1 + max((found.path.count("/") for found in located_steps(workflow)), default=0)
 
 
@@ -214,12 +220,12 @@ def walk(workflow: Workflow, path: str = "") -> list[tuple[str, Step]]:
 class LocatedStep(msgspec.Struct, frozen=True):
     path: str
     step: Step
-    # The file it is in: of a step inside a call, the called one.
+    # The file it is in; for a step inside a call, the called one.
     workflow: Workflow
 
 
 def located_steps(workflow: Workflow, path: str = "") -> list[LocatedStep]:
-    """Like `walk`, with the workflow whose declarations hold for each step."""
+    """Like `walk`, with the workflow whose declarations apply to each step."""
     found: list[LocatedStep] = []
     _collect(workflow.block.steps, path, workflow, found)
     if workflow.error is not None:
@@ -230,7 +236,8 @@ def located_steps(workflow: Workflow, path: str = "") -> list[LocatedStep]:
 
 
 def _collect(steps: tuple[Step, ...], path: str, workflow: Workflow, found: list[LocatedStep]) -> None:
-    # A list and no generators: a run looks at all steps of its plan several times before the first of them starts.
+    # A list instead of generators: a run visits all steps of its plan several times before the first of them
+    # starts.
     for step in steps:
         here = path + step.step_id
         found.append(LocatedStep(here, step, workflow))
@@ -245,7 +252,7 @@ _BLOCKS: Final = (Group, Parallel, ForEach, While)
 
 
 def plan_path(path: str) -> str:
-    """An instance's path without iterations and further visits: the path in the plan."""
+    """The path in the plan of an instance: without iterations and further visits."""
     if "#" not in path and "[" not in path:
         return path
     plain: list[str] = []

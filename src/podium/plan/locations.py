@@ -1,8 +1,9 @@
-"""Where plans may be published and fetched: URIs in one spelling, and the list of places that are allowed.
+"""Where plans may be published and fetched: normalized URIs, and the list of allowed places.
 
-A user who can name a URI makes this process fetch it, from inside its network. So a URI is read strictly: what two
-readers could understand differently is refused, not repaired. Then it has to be at a place that the configuration
-lists. Its host's addresses are checked before a connection, with `check_address`, for the very address it uses.
+A user who can name a URI makes this process fetch it, from inside its network. So a URI is parsed strictly:
+what two parsers could understand differently is refused, not repaired. Then it has to be at a place that the
+configuration lists. `check_address` checks the address of its host before a connection, for the very address
+that is used.
 """
 
 import re
@@ -28,9 +29,9 @@ _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _LIKE_A_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ESCAPE: Final = re.compile(r"%(..?)?")
-# Escaped, these would mean one thing to us and another to the server: / \ . % and control characters.
+# Escaped, these would mean one thing to Podium and another to the server: / \ . % and control characters.
 _NEVER_ESCAPED: Final = frozenset([*range(0x20), 0x2E, 0x2F, 0x5C, 0x25, 0x7F])
-# Names under which clouds give out the credentials of a machine.
+# Names under which clouds serve the credentials of a machine.
 _METADATA_HOSTS: Final = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
@@ -38,7 +39,7 @@ _LOCALHOST: Final = "localhost"
 
 
 class PlanUriNotAllowed(PodiumError):
-    """A plan is not fetched from there, nor published there."""
+    """A URI from which a plan may not be fetched, or to which it may not be published."""
 
     code = "PLAN_URI_NOT_ALLOWED"
 
@@ -48,13 +49,13 @@ class PlanUriNotAllowed(PodiumError):
 
 
 class Location(msgspec.Struct, frozen=True):
-    """A URI, taken apart. `place` is the host in lower case, or the bucket; empty for a file."""
+    """A parsed URI. `place` is the host in lower case, or the bucket; empty for a file."""
 
     uri: str
     scheme: str
     place: str
     port: int | None
-    # Begins with `/`; escapes are left as they are.
+    # Starts with `/`; escapes are not decoded.
     path: str
 
 
@@ -64,9 +65,9 @@ class AllowedPlace(msgspec.Struct, frozen=True):
     scheme: str
     place: str
     port: int | None
-    # Empty: everything. Else it begins with `/` and ends without.
+    # Empty for everything; otherwise starts with `/` and does not end with it.
     folder: str = ""
-    # Written `*.example.com`: every host below, not that one itself.
+    # Written `*.example.com`: every host below it, but not the host itself.
     below: bool = False
 
     def contains(self, location: Location) -> bool:
@@ -78,17 +79,19 @@ class AllowedPlace(msgspec.Struct, frozen=True):
 
 
 class PlanPlaces(msgspec.Struct, frozen=True):
-    """What the configuration says about plans. Without it, no plan is fetched from anywhere."""
+    """What the configuration says about plans. If empty, no plan is fetched from anywhere."""
 
     allow: tuple[AllowedPlace, ...] = ()
-    # The folder that `file:` URIs are in; None: there are none.
+    # The folder for `file:` URIs; None: they are not allowed.
     file_root: str | None = None
-    # For a laptop and for tests: hosts that are written as loopback may be called. Nothing else is lifted.
+    # For a laptop and for tests: hosts that are written as loopback may be called. All other rules apply.
     allow_loopback: bool = False
 
 
 def locate(uri: str, places: PlanPlaces, *, redirected: bool = False) -> Location:
-    """Raises `PlanUriNotAllowed`. `redirected`: the URI comes from a server, and may have a query (a signature)."""
+    """Raises `PlanUriNotAllowed`. `redirected`: the URI comes from a server and may have a query (a
+    signature).
+    """
     location = _parse(uri, with_query=redirected)
     if location.path in ("", "/") or location.path.endswith("/"):
         raise PlanUriNotAllowed(uri, "it names a folder; name the file of the plan")
@@ -117,13 +120,30 @@ def check_redirect(before: Location, after: Location) -> None:
 
 
 def check_address(location: Location, address: str, places: PlanPlaces) -> None:
-    """Whether one may connect to an address that the host of a URI was resolved to."""
+    """Refuse an address, to which the host of a URI was resolved, if it must not be connected to."""
     found = ip_address(address.partition("%")[0])
     if is_public(found) or (
         found.is_loopback and places.allow_loopback and _is_loopback_host(location.place)
     ):
         return
     raise PlanUriNotAllowed(location.uri, f"its host has the address {address}; {_ONLY_PUBLIC}")
+
+
+def locate_receiver(url: str, *, allow_loopback: bool = False) -> Location:
+    """Where a message may be sent: https, or http on this machine if that is allowed. Raises
+    `PlanUriNotAllowed`.
+
+    The rules about spelling and hosts are those of plans; a receiver needs no entry in a list. Its address is
+    also checked with `check_address` before a connection.
+    """
+    location = _parse(url, with_query=True)
+    is_here = _is_loopback_host(location.place)
+    if is_here and not allow_loopback:
+        raise PlanUriNotAllowed(url, f"{location.place!r} is this machine")
+    if location.scheme != "https" and not (location.scheme == "http" and is_here):
+        raise PlanUriNotAllowed(url, "it does not start with https://")
+    _check_host(location, PlanPlaces(allow_loopback=allow_loopback))
+    return location
 
 
 def allowed_place(entry: str) -> AllowedPlace:
@@ -136,7 +156,7 @@ def allowed_place(entry: str) -> AllowedPlace:
     if location.scheme == "file":
         raise PlanUriNotAllowed(entry, "files are allowed by `plans.file_root`")
     if below and (location.scheme == "s3" or _address_of(location.place) is not None):
-        raise PlanUriNotAllowed(entry, "`*.` stands before the name of a host")
+        raise PlanUriNotAllowed(entry, "`*.` is followed by the name of a host")
     return AllowedPlace(location.scheme, location.place, location.port, location.path.rstrip("/"), below)
 
 
@@ -196,7 +216,7 @@ def _host(uri: str, host: str) -> str:
 
 
 def _is_number(host: str) -> bool:
-    """Whether some reader takes it for an IPv4 address: its last part is a number."""
+    """Whether some parsers would read it as an IPv4 address: its last part is a number."""
     return _LIKE_A_NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
@@ -231,7 +251,7 @@ _ONLY_PUBLIC: Final = "loopback, private, link-local and metadata addresses are 
 
 
 def _check_host(location: Location, places: PlanPlaces) -> None:
-    """What is known of a host without a name server."""
+    """The checks of a host that need no name server."""
     host = location.place
     if host in _METADATA_HOSTS:
         raise PlanUriNotAllowed(location.uri, f"{host!r} has the credentials of a machine in a cloud")
@@ -247,7 +267,7 @@ def _check_host(location: Location, places: PlanPlaces) -> None:
 
 
 def _is_loopback_host(host: str) -> bool:
-    """Written as loopback; a name that only resolves to it is not."""
+    """Whether it is written as loopback; a name that only resolves to loopback does not count."""
     address = _address_of(host)
     return (
         address.is_loopback if address is not None else host == _LOCALHOST or host.endswith(f".{_LOCALHOST}")

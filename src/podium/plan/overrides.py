@@ -1,8 +1,9 @@
-"""What an administrator changes in a step while a run is under way, and the step that results from it.
+"""What an administrator can change in a step while a run is in progress, and the step that results from it.
 
-INJECT_OVERRIDE replaces some of the step's own keys, UPDATE_TARGET the place where it does its work. Only what is
-listed here can be changed: never what a step may see (secrets, `env_allow`, access of agents) and never the program or
-function it runs. Values are data: `${...}` in them stays as it is, so an override cannot read a secret.
+INJECT_OVERRIDE replaces some of the step's own keys, UPDATE_TARGET the place where it does its work. Only
+what is listed here can be changed: never what a step may see (secrets, `env_allow`, access of agents) and
+never the program or function it runs. Values are data: `${...}` in them is kept as it is, so an override
+cannot read a secret.
 """
 
 import re
@@ -57,7 +58,7 @@ KEYS_OF: Final[Mapping[type, tuple[str, ...]]] = {
     ),
     Approval: ("message", "timeout"),
 }  # fmt: skip
-# What the new target of a step is, by its kind.
+# What UPDATE_TARGET changes in a step, by its kind.
 TARGETS: Final[Mapping[type, str]] = {
     Command: "working directory",
     Python: "working directory",
@@ -70,8 +71,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _OURS: Final = "PODIUM_"
-# Variables by which the loader, shells and interpreters choose the code that they run. Others have their own: this
-# stops the common ways to run another program than the plan has, it does not make every program safe.
+# Variables by which the loader, shells and interpreters choose the code that they run. Other programs have
+# further ones: this prevents the common ways to run a program other than the plan's, but does not make every
+# program safe.
 _CHOOSES_CODE: Final = lazy_pattern(
     r"(LD|DYLD|BASH_FUNC)_.*|PATH|IFS|ENV|SHELL|SHELLOPTS|BASHOPTS|BASH_ENV|ZDOTDIR"
     r"|PYTHON(PATH|HOME|STARTUP|BREAKPOINT|USERBASE)|PERL5(LIB|OPT)|RUBY(LIB|OPT)|NODE_(OPTIONS|PATH)"
@@ -83,7 +85,7 @@ _CHOOSES_CODE: Final = lazy_pattern(
 
 
 def override_problem(step: Step, override: dict[str, Any]) -> str | None:
-    """Why a step cannot be changed like this."""
+    """Why a step cannot be changed like this, or None."""
     kind, allowed = kind_of(step.body), KEYS_OF.get(type(step.body))
     if allowed is None:
         return f"a step of kind {kind!r} has nothing that can be overridden"
@@ -119,7 +121,7 @@ def _header_problem(override: dict[str, Any]) -> str | None:
 
 
 def target_problem(step: Step, target: str) -> str | None:
-    """Why a step cannot do its work there."""
+    """Why a step cannot have this target, or None."""
     body = step.body
     if type(body) not in TARGETS:
         return f"a step of kind {kind_of(body)!r} has no target"
@@ -155,7 +157,7 @@ def kind_of(body: Body) -> str:
 
 
 def changed(step: Step, change: StepChange | None) -> Step:
-    """Total: what does not fit the step, because the workflow was replaced since, changes nothing."""
+    """Total: changes that no longer fit the step, because the workflow was replaced since, have no effect."""
     if change is None:
         return step
     override = change.override
@@ -221,7 +223,7 @@ def _workdir(target: str | None) -> dict[str, Any]:
 
 
 def _with_headers(body: Http, headers: dict[str, str]) -> dict[str, Any]:
-    """Names of headers are the same in any case."""
+    """Names of headers are compared without case."""
     replaced = {name.lower() for name in headers}
     return {name: text for name, text in body.headers.items() if name.lower() not in replaced} | headers
 
@@ -237,6 +239,6 @@ def _agent_fields(override: dict[str, Any], target: str | None) -> dict[str, Any
         if model:
             fields["model"] = model
         elif "model" not in override:
-            # The model of the plan is one of the old provider.
+            # The plan's model belongs to the old provider.
             fields |= {"model": None, "fallback_models": ()}
     return fields

@@ -1,8 +1,9 @@
 """The plan: what a workflow means, in the one form that every engine runs.
 
-A plan is plain JSON with canonical bytes, so its SHA-256 names it. It holds no secret, only names of secrets; nothing
-of the machine it was compiled on; and no text that still has to be parsed: templates and conditions are trees.
-Everything optional is left out when it has its default, so a new optional field changes no old plan's hash.
+A plan is plain JSON with canonical bytes, so its SHA-256 identifies it. It holds no secret, only names of
+secrets; nothing of the machine it was compiled on; and no text that still has to be parsed: templates and
+conditions are trees. Everything optional is omitted when it has its default, so a new optional field does not
+change the hash of old plans.
 
     Plan -> Workflow -> Block -> Step -> body: a task, or a composite with Blocks of its own
 """
@@ -16,7 +17,7 @@ from podium.expressions.types import Data, Text
 from podium.plan.conditions import Condition
 
 SCHEMA_VERSION: Final = "v1.2"
-# Deeper nesting is refused at load; the machine walks upwards through it.
+# Deeper nesting is refused when a workflow is loaded, because the machine walks upwards through all levels.
 MAX_NESTING: Final = 32
 
 Seconds: TypeAlias = float | int
@@ -26,7 +27,8 @@ class _Part(
     msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
     def __post_init__(self) -> None:
-        # msgspec leaves out what is the default, not what equals it; the bytes of equal plans have to be equal.
+        # msgspec omits only the default itself, not values equal to it; but equal plans must have equal
+        # bytes.
         for name, default in _defaults_of(type(self)):
             value = getattr(self, name)
             if value is not default and value == default:
@@ -35,7 +37,7 @@ class _Part(
 
 @cache
 def _defaults_of(part: type[_Part]) -> tuple[tuple[str, Any], ...]:
-    """The fields whose default can be made a second time: all but null, true, false and the empty ones."""
+    """The fields whose default can be created a second time: all but null, true, false and the empty ones."""
     defaults = part.__struct_defaults__
     fields = part.__struct_fields__[len(part.__struct_fields__) - len(defaults) :]
     return tuple(
@@ -45,7 +47,7 @@ def _defaults_of(part: type[_Part]) -> tuple[tuple[str, Any], ...]:
     )
 
 
-# --- where it goes on -----------------------------------------------------------------------------
+# --- targets --------------------------------------------------------------------------------------
 
 
 class Goto(_Part, frozen=True, tag="goto", tag_field="kind"):
@@ -53,17 +55,17 @@ class Goto(_Part, frozen=True, tag="goto", tag_field="kind"):
 
 
 class End(_Part, frozen=True, tag="end", tag_field="kind"):
-    """The workflow has succeeded."""
+    """The workflow succeeds."""
 
 
 class Error(_Part, frozen=True, tag="error", tag_field="kind"):
-    """The workflow has failed, and this is why."""
+    """The workflow fails, for this reason."""
 
     message: Text
 
 
 class ErrorStep(_Part, frozen=True, tag="errorStep", tag_field="kind"):
-    """`_error`: that step runs, if there is one, and the workflow has failed."""
+    """`_error`: that step runs, if there is one, and the workflow fails."""
 
 
 class Break(_Part, frozen=True, tag="break", tag_field="kind"):
@@ -71,14 +73,14 @@ class Break(_Part, frozen=True, tag="break", tag_field="kind"):
 
 
 class Continue(_Part, frozen=True, tag="continue", tag_field="kind"):
-    """The innermost loop goes on with its next item or pass."""
+    """The innermost loop continues with its next item or pass."""
 
 
 Target: TypeAlias = Goto | End | Error | ErrorStep | Break | Continue
 
 
 class Handlers(_Part, frozen=True):
-    """`on`: where a step's outcome leads. What is absent follows from the block's discipline."""
+    """`on`: where a step's outcome leads. The default follows from the block's discipline."""
 
     success: Target | None = None
     failure: Target | None = None
@@ -86,7 +88,7 @@ class Handlers(_Part, frozen=True):
     skipped: Target | None = None
 
 
-# --- how often, how long, how much ----------------------------------------------------------------
+# --- retries and limits ---------------------------------------------------------------------------
 
 
 class Retry(_Part, frozen=True):
@@ -94,9 +96,9 @@ class Retry(_Part, frozen=True):
     backoff: Literal["linear", "exponential"] = "linear"
     delay: Seconds = 1
     max_delay: Seconds = 60
-    # What is tried again: exit codes, "timeout", "rate_limit"; empty is everything.
+    # What is retried: exit codes, "timeout", "rate_limit"; empty means everything.
     on: tuple[int | str, ...] = ()
-    # How long a finally failed step waits for an operator before it is routed.
+    # How long a step whose last attempt failed waits for an operator before its failure is routed.
     operator: Seconds = 0
 
 
@@ -104,7 +106,7 @@ class Limits(_Part, frozen=True):
     max_memory: int | None = None
     max_cpu: Seconds | None = None
     max_output_size: int | None = None
-    # Bytes; passing one fails the step.
+    # Bytes; exceeding one fails the step.
     max_log_size: int | None = None
     max_body_size: int | None = None
     max_artifact_size: int | None = None
@@ -124,14 +126,27 @@ class Join(_Part, frozen=True):
 
 
 class Expect(_Part, frozen=True):
-    """What must be there before success counts."""
+    """What must exist for a success to count."""
 
     files: tuple[Text, ...] = ()
     schema: dict[str, Any] | None = None
 
 
+# When a notification is sent: the last attempt failed, success, a person is needed, 80% of a budget are used.
+Occasion: TypeAlias = Literal["failure", "success", "waiting", "budget"]
+
+
+class Notification(_Part, frozen=True):
+    """Whom to notify of what; exactly one of the three targets is set."""
+
+    on: tuple[Occasion, ...]
+    webhook: Text | None = None
+    command: tuple[Text, ...] = ()
+    apprise: Text | None = None
+
+
 class Work(_Part, frozen=True):
-    """What every task has in common: where it runs, what it may see, what becomes of its output."""
+    """What all tasks have in common: where it runs, what it may see, how its output is handled."""
 
     env: dict[str, Text] = {}
     env_policy: Literal["inherit", "minimal"] = "inherit"
@@ -155,9 +170,32 @@ PLAIN_WORK: Final = Work()
 # --- what a step does -----------------------------------------------------------------------------
 
 
+class Ssh(_Part, frozen=True):
+    """Another machine on which a command runs; OpenSSH's configuration decides what is not given."""
+
+    host: Text
+    user: Text | None = None
+    port: int | None = None
+    identity_file: Text | None = None
+
+
+class Container(_Part, frozen=True):
+    """The container in which a command runs."""
+
+    image: Text
+    # None: the first one that is installed.
+    runtime: Literal["podman", "docker"] | None = None
+    network: Text | None = None
+    # None: the user of the driver.
+    user: Text | None = None
+    pull: Literal["missing", "always", "never"] = "missing"
+
+
 class Command(_Part, frozen=True, tag="command", tag_field="kind"):
     argv: tuple[Text, ...]
     work: Work = PLAIN_WORK
+    ssh: Ssh | None = None
+    container: Container | None = None
 
 
 class Prompt(_Part, frozen=True):
@@ -202,7 +240,7 @@ class Http(_Part, frozen=True, tag="http", tag_field="kind"):
 
 
 class Python(_Part, frozen=True, tag="python", tag_field="kind"):
-    """`module:function`, called with JSON and answering with JSON."""
+    """`module:function`, which receives and returns JSON."""
 
     function: str
     args: dict[str, "Data"] = {}
@@ -210,18 +248,18 @@ class Python(_Part, frozen=True, tag="python", tag_field="kind"):
 
 
 class NodeRetry(_Part, frozen=True):
-    """How often an effect tries again inside one attempt of its step, and after which pauses."""
+    """How often, and after which delays, an effect is retried inside one attempt of its step."""
 
     retries: int = 3
     delay: Seconds = 0.1
     factor: float | int = 2
     max_delay: Seconds = 5
-    # Names of the errors that are tried again.
+    # Names of the errors that are retried.
     on: tuple[str, ...] = ("EffectExecutionError", "ConnectionError", "TimeoutError")
 
 
 class NodeBreaker(_Part, frozen=True):
-    """After this many attempts in a row that failed, the service of a node is not called for a while."""
+    """After this many consecutive failed attempts, the service of a node is not called for a while."""
 
     failures: int = 5
     reset: Seconds = 60
@@ -234,14 +272,14 @@ class Node(_Part, frozen=True, tag="node", tag_field="kind"):
     node: str
     operation: str
     config: dict[str, Any] = {}
-    # What the node is given: the run's event, and what the steps before it gave. What is missing is left out.
+    # The input of the node: the run's event, and the outputs of earlier steps. Missing values are omitted.
     inputs: dict[str, "Data"] = {}
-    # Of the action that the step is carried out as.
+    # Priority of the action as which the step is executed.
     priority: int = 1
-    # Of effects.
+    # Effects only.
     retry: NodeRetry | None = None
     breaker: NodeBreaker | None = None
-    # Names of errors after which the step is not tried again.
+    # Names of errors after which the step is not retried.
     fatal: tuple[str, ...] = ()
 
 
@@ -270,12 +308,12 @@ class Publish(_Part, frozen=True, tag="publish", tag_field="kind"):
     body: "Data" = None
     # Messages with the same key stay in order.
     key: Text | None = None
-    # What the message is, for its consumers; else its topic.
+    # The type of the message for its consumers; by default its topic.
     type: str | None = None
 
 
 class Gate(_Part, frozen=True, tag="gate", tag_field="kind"):
-    """No action: `when` true is success, false is failure."""
+    """Does nothing: success if `when` is true, otherwise failure."""
 
 
 class Call(_Part, frozen=True, tag="call", tag_field="kind"):
@@ -309,11 +347,11 @@ class ForEach(_Part, frozen=True, tag="forEach", tag_field="kind"):
 
 
 class While(_Part, frozen=True, tag="while", tag_field="kind"):
-    """A loop with a condition: asked before each pass (`while`) or after it (`repeat_until`)."""
+    """A loop with a condition, evaluated before each pass (`while`) or after it (`repeat_until`)."""
 
     condition: Condition
     block: "Block"
-    # True: passes go on until the condition holds, and it is asked after each.
+    # True: repeat until the condition holds; it is evaluated after each pass.
     until: bool = False
     max_iterations: int = 1000
     max_duration: Seconds = 3600
@@ -341,21 +379,22 @@ Body: TypeAlias = (
 
 # --- steps and blocks -----------------------------------------------------------------------------
 
-# What follows from an outcome that no handler names; the machine has one table of it.
+# What follows from an outcome that no handler names; the machine has one table for it.
 Discipline: TypeAlias = Literal["strict", "implied", "compatible", "branch", "pass", "cleanup", "graph"]
 
 
 class Step(_Part, frozen=True):
     step_id: str
     body: Body
-    # What people see, when it differs from the id.
+    # Displayed name, if it differs from the id.
     name: str | None = None
     description: str | None = None
     labels: dict[str, str] = {}
     when: Condition | None = None
     on: Handlers | None = None
     retry: Retry | None = None
-    # Of a task: how long one attempt may take. Of anything else: how long it may be open (its join, its answer).
+    # For a task: how long one attempt may take. For anything else: how long it may be open (its join, its
+    # answer).
     timeout: Seconds | None = None
     depends_on: tuple[str, ...] = ()
     error_action: Literal["continue", "stop"] = "continue"
@@ -363,6 +402,7 @@ class Step(_Part, frozen=True):
     max_visits: int | None = None
     idempotent: bool = True
     on_doubt: Literal["retry", "fail", "ask"] = "ask"
+    notify: tuple[Notification, ...] = ()
 
 
 class Block(_Part, frozen=True):
@@ -379,6 +419,8 @@ class Input(_Part, frozen=True):
     default: Any = None
     enum: tuple[Any, ...] = ()
     description: str | None = None
+    # A run is given where its value comes from, like `env:TOKEN`, and only that is recorded.
+    secret: bool = False
 
 
 class ProviderTemplate(_Part, frozen=True):
@@ -396,13 +438,13 @@ class ProviderTemplate(_Part, frozen=True):
 
 
 class Workflow(_Part, frozen=True):
-    """What one file says; a `call` holds another one."""
+    """The content of one file; a `call` holds another one."""
 
     name: str
     block: Block
-    # Where the block is entered: `_start`, wherever it stands.
+    # Index of the step at which the block is entered: `_start`, wherever it is in the list.
     entry: int = 0
-    # `_error`, taken out of the order.
+    # `_error`, removed from the list.
     error: Step | None = None
     # `finally`
     cleanup: Block | None = None
@@ -421,6 +463,7 @@ class Workflow(_Part, frozen=True):
     max_transitions: int = 1000
     max_parallel: int = 16
     max_output_size: int = 100_000
+    notify: tuple[Notification, ...] = ()
 
 
 class Concurrency(_Part, frozen=True):
@@ -429,7 +472,7 @@ class Concurrency(_Part, frozen=True):
     on_conflict: Literal["queue", "reject", "cancel"] = "queue"
 
 
-# What a plan accepts of an engine that lacks something that it needs.
+# What a plan accepts if an engine lacks a capability that it requires.
 Fallback: TypeAlias = Literal["reject", "emulate", "degrade"]
 Engine: TypeAlias = Literal["any", "local", "temporal", "conductor"]
 # Whether a person has to approve the plan of a run before it starts.

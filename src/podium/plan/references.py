@@ -1,4 +1,4 @@
-"""Whether bytes are the plan that a reference names. Decided by the bytes alone, wherever they come from."""
+"""Whether bytes are the plan that a reference names. The bytes alone decide, wherever they come from."""
 
 from hashlib import sha256
 
@@ -29,7 +29,7 @@ class PlanIntegrityFailed(PodiumError):
 
 
 class PlanRefMismatch(PodiumError):
-    """The bytes are those of the reference, and the plan in them is another one than the reference says."""
+    """The bytes match the reference, but the plan in them differs from what the reference says."""
 
     code = "PLAN_REF_MISMATCH"
 
@@ -39,7 +39,7 @@ class PlanRefExpired(PodiumError):
 
 
 def reference_to(plan: Plan, content: bytes, uri: str = "") -> PlanRef:
-    """`content`: the bytes of the plan, as they are published."""
+    """`content`: the bytes of the plan as they are published."""
     return PlanRef(
         uri=uri,
         sha256=sha256(content).hexdigest(),
@@ -51,7 +51,7 @@ def reference_to(plan: Plan, content: bytes, uri: str = "") -> PlanRef:
 
 
 def check_usable(ref: PlanRef, now: Timestamp) -> None:
-    """Before anything is fetched. Raises `PlanVersionUnknown`, `PlanRefExpired`."""
+    """Called before anything is fetched. Raises `PlanVersionUnknown`, `PlanRefExpired`."""
     check_schema_version(ref.schema_version)
     if ref.expires_at is not None and ref.expires_at <= now:
         raise PlanRefExpired(
@@ -83,7 +83,7 @@ def verified_plan(ref: PlanRef, content: bytes) -> Plan:
 
 
 def read_published(content: bytes) -> Plan:
-    """A plan from outside: written canonically, and consistent in itself."""
+    """A plan from outside: it must be canonical and consistent."""
     plan = read_plan(content)
     _check_canonical(content)
     check_structure(plan)
@@ -91,7 +91,7 @@ def read_published(content: bytes) -> Plan:
 
 
 def _check_canonical(content: bytes) -> None:
-    """Duplicate keys and other spellings could mean something else to another reader."""
+    """Duplicate keys and non-canonical spellings could be understood differently by another parser."""
     try:
         is_canonical = canonical_json(msgspec.json.decode(content)) == content
     except (NotCanonical, msgspec.DecodeError, UnicodeDecodeError) as error:

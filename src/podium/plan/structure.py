@@ -1,6 +1,7 @@
-"""Whether a plan is consistent in itself: what the compiler guarantees, checked for a plan from outside.
+"""Whether a plan is consistent: what the compiler guarantees is checked for a plan from outside.
 
-The machine relies on it: a target that no list has, or a graph with a cycle, would not fail the step but the run.
+The machine relies on it: a target that does not exist in any list, or a graph with a cycle, would not fail
+the step but the run.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ _NOT_IN_NAMES = "/#[]|"
 
 
 class _List(msgspec.Struct, frozen=True):
-    """A list of steps, and the lists around it that a step can go on to."""
+    """A list of steps, and the surrounding lists in which a step can continue."""
 
     names: frozenset[str]
     outer: "_List | None" = None
@@ -140,7 +141,7 @@ def _check_body(step: Step, here: str, depth: int, own: _List) -> None:
         case Group():
             _check_block(body.block, f"{here}/", depth + 1, own, in_loop=own.in_loop)
         case Parallel():
-            # Out of what runs concurrently nothing leads but its end.
+            # Only the end of a concurrent branch leads out of it.
             _check_block(body.block, f"{here}/", depth + 1, None)
         case ForEach():
             outer = None if body.parallel else own

@@ -1,1 +1,1 @@
-"""Where published plans are fetched from and written to: files, S3, HTTP."""
+"""Places to fetch published plans from and to publish them: files, S3, HTTP."""

@@ -1,6 +1,7 @@
-"""The body of an HTTP answer without its content encoding, never more of it than asked for.
+"""The body of an HTTP answer without its content encoding, limited to a maximum size.
 
-A few kilobytes of gzip can be gigabytes of plan: they are unpacked piece by piece, and the first byte too many ends it.
+A few kilobytes of gzip can become gigabytes: they are decompressed in chunks, and the first byte too many
+ends it.
 """
 
 import zlib
@@ -9,13 +10,13 @@ from typing import Final
 
 from podium.ports.plan_source import PlanTooLarge, PlanUnavailable
 
-# What a request asks for.
+# The encodings that a request accepts.
 ACCEPTED: Final = "gzip, identity"
 _WINDOWS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 class Decoder:
-    """Collects what the pieces of one body are."""
+    """Collects the decoded chunks of one body."""
 
     def __init__(self, encoding: str, max_bytes: int, where: str) -> None:
         self._where = where

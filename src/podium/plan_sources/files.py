@@ -32,12 +32,12 @@ class PlanFiles:
             raise _cannot("read", location, error) from error
 
     def write_new(self, location: Location, content: bytes) -> bool:
-        """False if there is a file of this name. It appears with all its bytes, or not at all."""
+        """False if there is a file with this name. It appears with all its bytes, or not at all."""
         path = self._inside(location)
         made = path.with_name(f".podium-{uuid4().hex}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Not a private temporary file: plans are for all whom the umask allows.
+            # Not a private temporary file: plans are readable for all users that the umask allows.
             with made.open("xb") as gathered:
                 gathered.write(content)
                 gathered.flush()
@@ -50,7 +50,7 @@ class PlanFiles:
                 made.unlink()
 
     def _inside(self, location: Location) -> Path:
-        """The file with links followed, if it stays below the root."""
+        """The file with links resolved, if it is below the root."""
         try:
             root = self._root.resolve(strict=True)
             path = Path(unquote(location.path)).resolve()

@@ -1,7 +1,7 @@
 """Plans on web servers: GET to fetch, PUT with `If-None-Match: *` to publish. No credentials are sent.
 
-A host is resolved once for each connection, the address is checked, and the connection goes to that very address, with
-the host's own name in its TLS handshake. Every redirect is checked like the URI itself.
+A host is resolved once for each connection, the address is checked, and the connection uses exactly that
+address, with the host's own name in its TLS handshake. Every redirect is checked like the URI itself.
 """
 
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ class HttpPlans:
         raise PlanUriNotAllowed(location.uri, f"it is the end of more than {_MAX_REDIRECTS} redirects")
 
     async def write_new(self, location: Location, places: PlanPlaces, content: bytes) -> bool:
-        """False if something is there. A server that ignores `If-None-Match` is asked before."""
+        """False if something exists there. Checked first, for servers that ignore `If-None-Match`."""
         if await self._is_there(location, places):
             return False
         headers = {"If-None-Match": "*", "Content-Type": "application/json"}
@@ -68,7 +68,7 @@ class HttpPlans:
         return True
 
     async def _get(self, location: Location, places: PlanPlaces) -> bytes | str:
-        """The plan, or the URI that the answer leads to."""
+        """The plan, or the URI of a redirect."""
         request = Request("GET", location.uri, headers={"Accept-Encoding": ACCEPTED})
         async with self._answer(location, places, request) as answer:
             return await self._read(location, answer)
@@ -91,7 +91,7 @@ class HttpPlans:
         def check(_host: str, address: str) -> None:
             check_address(location, address, places)
 
-        # Without a client: that one would look where a redirect leads before we do.
+        # Without a client, which would resolve the target of a redirect before we can check it.
         try:
             async with new_transport(check, self._resolve, self._backend) as transport:
                 answer = await transport.handle_async_request(request)
@@ -114,5 +114,5 @@ def _failed(location: Location, error: Exception) -> PlanUnavailable:
 
 
 def _shown(location: Location) -> str:
-    """Without the query, which may be a signature."""
+    """Omits the query, which may be a signature."""
     return repr(shortened(location.uri.partition("?")[0], 200))

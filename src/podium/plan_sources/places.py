@@ -1,4 +1,6 @@
-"""All places of published plans behind one port. The rules come first: nothing is looked up for a refused URI."""
+"""All places of published plans behind one port. The rules are applied first: nothing is looked up for a
+refused URI.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,12 +18,12 @@ if TYPE_CHECKING:
     from podium.plan_sources.s3 import S3Plans
     from podium.runtime.tasks.http_client import Resolve
 
-# For all of one fetch, redirects included; for publishing, too.
+# For a whole fetch, including redirects; also for publishing.
 MAX_SECONDS: Final = 30.0
 
 
 class PlacesOfPlans:
-    """A `PlanSource` in the places that the configuration allows; `places` is asked for each URI."""
+    """A `PlanSource` for the places that the configuration allows; `places` is called for each URI."""
 
     def __init__(
         self,
@@ -32,7 +34,9 @@ class PlacesOfPlans:
         resolve: "Resolve | None" = None,
         backend: Any = None,
     ) -> None:
-        """`resolve`: gives the addresses of hosts; `backend`: connects to them. Without, the system does."""
+        """`resolve`: returns the addresses of hosts; `backend`: connects to them. Both default to the
+        system's.
+        """
         self._places = places
         self._max_bytes = max_bytes
         self._max_seconds = max_seconds
@@ -74,7 +78,7 @@ class PlacesOfPlans:
                 return await self._http.fetch(location, places)
 
     async def _publish(self, location: Location, places: PlanPlaces, content: bytes) -> bool:
-        """False if the same is there. Of two who publish at once, one writes and the other compares."""
+        """False if the same plan exists. If two publish concurrently, one writes and the other compares."""
         match location.scheme:
             case "file":
                 written = await asyncio.to_thread(

@@ -44,7 +44,7 @@ class S3Plans:
             raise _failed("read", location, error) from error
 
     async def write_new(self, location: Location, content: bytes) -> bool:
-        """False if there is an object of this name."""
+        """False if there is an object with this name."""
         try:
             await obstore.put_async(
                 _bucket(location), location.path[1:], content, mode="create", use_multipart=False
@@ -63,7 +63,7 @@ async def _pieces(found: Any) -> AsyncIterator[bytes]:
 
 def _bucket(location: Location) -> S3Store:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    # Without encryption only where the operator asked for it by the address.
+    # Without encryption only if the operator requested it by the address.
     client: ClientConfig = {"allow_http": endpoint.startswith("http://")}
     retry: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
     if endpoint:

@@ -1,1 +1,1 @@
-"""What Podium needs from the world, in its own words."""
+"""What Podium needs from the outside world, in its own terms."""

@@ -1,18 +1,18 @@
-"""Where large data is kept, by its content.
+"""Storage of large data, addressed by content.
 
-An artifact is named by the SHA-256 of its bytes. So it never changes, the same content is stored once, a store can
-be moved or copied, and whoever reads finds out whether the bytes are those that were put.
+An artifact is named by the SHA-256 of its bytes. So it never changes, the same content is stored once, a
+store can be moved or copied, and a reader can verify that the bytes are those that were put.
 
 What every store promises, and `podium.testing.artifact_promises` tests on each:
 
-- When `put` returns, the artifact is complete and survives a loss of power; when it raises, nothing half-written
-  can be seen. A log may refer to an artifact only after that.
-- What is read is what was put, or `ArtifactCorrupt` is raised: always before the reader is told that it has all.
-- Putting the same content again does not disturb its readers, and makes it young again: `put` counts as a use, so
-  that who removes what nobody refers to (mark and sweep) spares what is just about to be referred to.
+- When `put` returns, the artifact is complete and survives a power failure; when it raises, nothing
+  incomplete is visible. A log may refer to an artifact only after that.
+- A read returns what was put, or raises `ArtifactCorrupt`, always before it reports the end of the content.
+- Putting the same content again does not disturb its readers, and renews it: `put` counts as a use, so that
+  garbage collection (mark and sweep) spares what is about to be referred to.
 
-Every name that comes from outside is checked: what is no SHA-256 in lower case is not found, and no path is made
-of it.
+Every name that comes from outside is checked: anything but a SHA-256 in lower case is not found, and is never
+made into a path.
 """
 
 from collections.abc import AsyncIterator
@@ -24,6 +24,7 @@ import msgspec
 from podium.errors import PodiumError
 from podium.log.artifacts import ArtifactRef
 from podium.log.times import Timestamp
+from podium.ports.logs import Segments
 
 
 class StoredArtifact(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class StoredArtifact(msgspec.Struct, frozen=True):
 
     sha256: str
     size: int
-    # When it was last put, by the clock of the store; aware UTC.
+    # When it was last put, by the store's clock; aware UTC.
     modified: datetime
 
 
@@ -39,11 +40,11 @@ class ArtifactStore(Protocol):
     async def put(
         self, chunks: AsyncIterator[bytes] | bytes, *, kind: str, expires_at: Timestamp | None = None
     ) -> ArtifactRef:
-        """Store the content durably. What the iterator raises is passed on, and nothing is stored."""
+        """Store the content durably. If the iterator raises, the error is passed on and nothing is stored."""
         ...
 
     async def open(self, ref: ArtifactRef) -> AsyncIterator[bytes]:
-        """The content, piece by piece. A missing artifact is noticed here, a damaged one while reading."""
+        """The content in chunks. A missing artifact is detected here, a damaged one while reading."""
         ...
 
     async def read(self, ref: ArtifactRef) -> bytes:
@@ -51,23 +52,25 @@ class ArtifactStore(Protocol):
         ...
 
     async def exists(self, ref: ArtifactRef) -> bool:
-        """Whether it is there; says nothing about its bytes."""
+        """Whether it exists; does not verify its bytes."""
         ...
 
     async def delete(self, sha256: str, *, unless_modified_since: datetime | None = None) -> bool:
-        """Remove an artifact; False if it was not there, or was put (again) since that moment."""
+        """Remove an artifact; False if it did not exist, or was put (again) since that moment."""
         ...
 
     def list(self) -> AsyncIterator[StoredArtifact]:
-        """Every artifact, in no particular order; those that come or go meanwhile may be in it or not."""
+        """Every artifact, in no particular order; those added or removed during the listing may or may not be
+        included.
+        """
         ...
 
 
 class ArtifactBucket(Protocol):
-    """Keeps what the steps of all runs leave, where other machines reach it: a store for each run."""
+    """Stores the output of all runs' steps where other machines can reach it: one store per run."""
 
     def __str__(self) -> str:
-        """Its address, for people."""
+        """Its address, for display."""
         ...
 
     def store(self, name: str) -> ArtifactStore:
@@ -75,7 +78,13 @@ class ArtifactBucket(Protocol):
         ...
 
     def holding(self, ref: ArtifactRef) -> ArtifactStore | None:
-        """The store that the URI of a reference names, here or in another bucket; None if it names none."""
+        """The store that the URI of a reference names, in this or another bucket; None if it does not name
+        one.
+        """
+        ...
+
+    def segments(self, name: str) -> Segments:
+        """The log segments in the part with this name."""
         ...
 
     async def remove(self, name: str) -> None:
@@ -83,7 +92,7 @@ class ArtifactBucket(Protocol):
         ...
 
     def problem(self) -> PodiumError | None:
-        """Why nothing can be written to it now. Blocks; a success is remembered for a while."""
+        """Why it cannot be written at present. Blocks; a success is cached for a while."""
         ...
 
 
@@ -98,12 +107,12 @@ class ArtifactCorrupt(PodiumError):
 
 
 class ArtifactStoreUnavailable(PodiumError):
-    """The store cannot read or write at the moment; nothing was acknowledged."""
+    """The store cannot read or write at present; nothing was acknowledged."""
 
     code = "ARTIFACT_STORE_UNAVAILABLE"
 
 
 class BucketUnreachable(PodiumError):
-    """Found before a run starts: the configured bucket cannot be written."""
+    """Detected before a run starts: the configured bucket cannot be written."""
 
     code = "ARTIFACT_BUCKET_UNREACHABLE"

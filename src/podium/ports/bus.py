@@ -1,4 +1,4 @@
-"""Where events go besides the log: to other systems."""
+"""Delivery of events to other systems."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -11,9 +11,19 @@ from podium.log.messages import Message
 
 
 class BusUnavailable(PodiumError):
-    """The bus as a whole does not answer. It is no event's fault: what waits is delivered when the bus is back."""
+    """The bus as a whole does not answer. No event is at fault: waiting events are delivered when the bus is
+    back.
+    """
 
     code = "BUS_UNAVAILABLE"
+
+
+class DeliveryPostponed(PodiumError):
+    """This process cannot deliver an event, but another one may be able to. The event does not become a dead
+    letter.
+    """
+
+    code = "DELIVERY_POSTPONED"
 
 
 class TopicRefused(PodiumError):
@@ -28,17 +38,26 @@ class BusRefused(PodiumError):
     code = "BUS_REFUSED"
 
 
+class MessageRefused(PodiumError):
+    """The topic does not accept a message: it is too large, or breaks a rule of the topic."""
+
+    code = "MESSAGE_REFUSED"
+
+
 class EventBus(Protocol):
-    """Takes events of one run in order. An event may come twice: consumers deduplicate by its id."""
+    """Accepts the events of one run in order. An event may be delivered twice: consumers deduplicate by its
+    id.
+    """
 
     @property
     def name(self) -> str: ...
 
     async def publish(self, records: Sequence[EventRecord]) -> int:
-        """Deliver the records of one outbox line in order; how many of them, from the first on, the bus has for good.
+        """Deliver the records of one run in order; returns how many of them, from the first on, the bus has
+        accepted.
 
-        Raises what is wrong with the first record if not even that was delivered, and `BusUnavailable` if the bus
-        does not answer.
+        Raises the first record's problem if not even that was delivered, and `BusUnavailable` if the bus does
+        not answer.
         """
         ...
 
@@ -49,7 +68,7 @@ class MessageBus(EventBus, Protocol):
     """A bus with topics."""
 
     async def send(self, messages: Sequence[Message]) -> None:
-        """Returns when the bus has them. Raises `BusUnavailable` and `TopicRefused`."""
+        """Returns when the bus has them. Raises `BusUnavailable`, `TopicRefused` and `MessageRefused`."""
         ...
 
 
@@ -57,25 +76,25 @@ class Topics(Protocol):
     """The topics of a bus. Raises `BusUnavailable` and `BusRefused`."""
 
     async def missing(self, names: Sequence[str]) -> list[str]:
-        """Those that do not exist."""
+        """The names of topics that do not exist."""
         ...
 
     async def create(self, names: Sequence[str]) -> None: ...
 
     async def rights_to_give(self, reads: Sequence[str], writes: Sequence[str], group: str) -> list[str]:
-        """A command for each right that is missing: to read topics as this group, to write topics."""
+        """A command for each missing permission: to read topics as this group, to write topics."""
         ...
 
     def how_to_create(self, name: str) -> str:
-        """A command."""
+        """A command that creates the topic."""
         ...
 
     async def timed_by_senders(self, names: Sequence[str]) -> list[str]:
-        """Those of them whose messages have times that their senders choose, as far as that can be seen."""
+        """The topics whose message times are set by the senders, as far as that can be determined."""
         ...
 
     def how_to_time(self, name: str) -> str:
-        """A command after which its messages have the time of the bus."""
+        """A command that makes the bus set the times of the topic's messages."""
         ...
 
 

@@ -1,8 +1,9 @@
-"""Where nodes are registered: a service catalog, which others ask for addresses, and a table with two sides.
+"""Registration of nodes: a service catalog, where other systems look up addresses, and a table with two
+parts.
 
-The table has a row for other systems (`Registration`) and one that decisions are made on (`Projection`). Both change in
-one transaction, conditional on the revision that was read. Every method may be called again with the same arguments
-after a crash.
+The table has a row for other systems (`Registration`) and one for decisions (`Projection`). Both change in
+one transaction, conditional on the revision that was read. Every method may be called again with the same
+arguments after a crash.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +25,7 @@ from pydantic_core import PydanticSerializationError
 from podium.errors import PodiumError
 
 NodeType: TypeAlias = Literal["effect", "compute", "reducer", "orchestrator"]
-# What a catalog accepts as metadata: Consul's limits.
+# Limits for metadata in a catalog: Consul's.
 MAX_META: int = 64
 MAX_META_KEY: int = 128
 MAX_META_VALUE: int = 512
@@ -37,13 +38,13 @@ class CatalogUnavailable(PodiumError, ConnectionError):
 
 
 class CatalogRefused(PodiumError):
-    """A catalog does not accept the credentials, or what it was given; the same call fails again."""
+    """A catalog rejects the credentials, or the arguments; the same call will fail again."""
 
     code = "CATALOG_REFUSED"
 
 
 class CatalogVersion(PodiumError):
-    """The tables were made by a newer Podium, or by another program."""
+    """The tables were created by a newer Podium, or by another program."""
 
     code = "CATALOG_VERSION"
 
@@ -84,7 +85,7 @@ MetaKey: TypeAlias = Annotated[
 
 
 class Service(Record):
-    """What the service catalog has of a node."""
+    """The service catalog's entry of a node."""
 
     node_id: UUID
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -93,9 +94,10 @@ class Service(Record):
 
 
 def checked_service(service: Service) -> Service:
-    """Raises `CatalogRefused` for what no catalog may have, however it was made.
+    """Raises `CatalogRefused` for an entry that no catalog may have, however it was made.
 
-    Before it is sent: Consul accepts malformed names, and answers metadata that it does not like as if it had failed.
+    Called before it is sent: Consul accepts malformed names, and reports invalid metadata as a server
+    failure.
     """
     try:
         return Service.model_validate(service.model_dump())
@@ -104,7 +106,7 @@ def checked_service(service: Service) -> Service:
 
 
 class NodeDescription(Record):
-    """What a node said about itself."""
+    """What a node reported about itself."""
 
     node_id: UUID
     node_type: NodeType
@@ -129,13 +131,13 @@ class Registration(Record):
 
 
 class Projection(Record):
-    """What decisions are made on."""
+    """The row that decisions are based on."""
 
     node: NodeDescription
     state: str
-    # Raised by one with each change; 0 before the first.
+    # Incremented with each change; 0 before the first.
     revision: int = Field(default=0, ge=0)
-    # Whether what the state asks for (registered, or removed) is done on each side.
+    # Whether each side has applied what the state requires (registered, or removed).
     consul_applied: bool = False
     postgres_applied: bool = False
     # The newest timestamp of an introspection with this content.
@@ -161,14 +163,15 @@ class Projection(Record):
 class TableChange(Record):
     """A change of one node's rows."""
 
-    # The same change again is answered with what it stored, and not made twice.
+    # If the same change is made again, the stored result is returned and nothing changes.
     change_id: str = Field(min_length=1, max_length=500)
     projection: Projection
     # The revision that was read; 0 if there was no projection.
     expected_revision: int = Field(ge=0)
-    # A change that may have been stored since then although its caller saw it fail.
+    # A change that may have been stored since then although its caller saw an error.
     may_follow: str | None = None
-    # None: the row for other systems stays as it is. `retired`: it is marked if it exists, and its content stays.
+    # None: the row for other systems does not change. `retired`: it is marked if it exists, and its content
+    # is kept.
     registration: Registration | None = None
 
 
@@ -178,7 +181,7 @@ class DueNode(Record):
 
 
 class Renewal(Record):
-    """A heartbeat, and the deadline that follows from it."""
+    """A heartbeat, and the new deadline derived from it."""
 
     node_id: UUID
     epoch: int = Field(ge=0)
@@ -187,26 +190,28 @@ class Renewal(Record):
 
 
 class TableSummary(Record):
-    # Projections by state.
+    # Number of projections by state.
     states: dict[str, int] = {}
     oldest_deadline: AwareDatetime | None = None
 
 
 class ServiceCatalog(Protocol):
-    """Raises `CatalogUnavailable` and `CatalogRefused`, with texts that show no value and nothing of an answer."""
+    """Raises `CatalogUnavailable` and `CatalogRefused`; their texts contain no values and no part of an
+    answer.
+    """
 
     async def register(self, service: Service) -> None:
-        """Add the service, or replace what is there under its node id."""
+        """Add the service, or replace the one with its node id."""
         ...
 
     async def deregister(self, node_id: UUID) -> None:
-        """Succeeds if it is not there, too."""
+        """Also succeeds if it does not exist."""
         ...
 
     def services(self) -> AsyncIterator[Sequence[Service]]:
-        """All of them in pages, ordered by node id, in memory that does not grow with their number.
+        """All services in pages, ordered by node id, in memory that does not grow with their number.
 
-        It raises rather than to end early: what was not listed is not there.
+        Raises instead of ending early, because callers treat everything that is not listed as absent.
         """
         ...
 
@@ -214,35 +219,37 @@ class ServiceCatalog(Protocol):
 
 
 class ProtocolProjectionReader(Protocol):
-    """Raises `CatalogUnavailable` and `CatalogRefused`, with texts that show no value."""
+    """Raises `CatalogUnavailable` and `CatalogRefused`; their texts contain no values."""
 
     async def read(self, node_id: UUID) -> Projection | None: ...
 
 
 class RegistrationTable(ProtocolProjectionReader, Protocol):
-    """Raises `CatalogUnavailable` and `CatalogRefused`, with texts that show no value."""
+    """Raises `CatalogUnavailable` and `CatalogRefused`; their texts contain no values."""
 
     async def write(self, change: TableChange) -> Projection:
-        """Store both rows or neither; returns the projection with its new revision. Raises `RevisionConflict`.
+        """Store both rows or neither; returns the projection with its new revision. Raises
+        `RevisionConflict`.
 
-        The liveness deadline of a node that is still in the same state never moves back: it may have been renewed
-        since the projection was read.
+        The liveness deadline of a node that is still in the same state is never moved back: it may have been
+        renewed since the projection was read.
         """
         ...
 
     async def unsettle(self, node_id: UUID, retry_at: datetime) -> None:
-        """Both sides have to be applied again: for a caller that acted, and whose change was then refused."""
+        """Both sides have to be applied again: for a caller that acted and whose change was then refused."""
         ...
 
-    async def due(self, now: datetime, limit: int) -> list[DueNode]:
-        """Nodes with a deadline at or before `now`, the oldest deadline first."""
+    async def due(self, now: datetime, limit: int, after: DueNode | None = None) -> list[DueNode]:
+        """Nodes with a deadline at or before `now`, oldest deadline first; `after`: continue after this one."""
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Renew nodes that have a liveness deadline, in one statement; returns how many nodes.
+        """Renew nodes that have a liveness deadline, in one statement; returns the number of nodes.
 
-        Ignored are an older epoch, a timestamp that is not newer than the last heartbeat, and a deadline that is not
-        later. Of several renewals of a node the one with the latest deadline counts. The revision stays.
+        Ignores an older epoch, a timestamp that is not newer than the last heartbeat, and a deadline that is
+        not later. Of several renewals of a node the one with the latest deadline counts. The revision does
+        not change.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Time, as something that is asked for and can be replaced."""
+"""Time as a dependency that can be replaced."""
 
 from datetime import datetime
 from typing import Protocol
@@ -6,9 +6,9 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """The wall clock: aware UTC. It may jump; nothing that decides about ownership may read it."""
+        """The wall clock: aware UTC. It may jump; nothing that decides about ownership may use it."""
         ...
 
     def elapsed(self) -> float:
-        """Seconds since some fixed moment; never runs backwards, whatever happens to the wall clock."""
+        """Seconds since some fixed moment; never decreases, whatever happens to the wall clock."""
         ...

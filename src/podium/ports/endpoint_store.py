@@ -1,11 +1,11 @@
-"""Hooks in a store, and which deliveries were accepted."""
+"""Hooks and webhooks in a store, and which deliveries hooks have accepted."""
 
 from typing import TYPE_CHECKING, Protocol
 
 from podium.log.times import Timestamp
 
 if TYPE_CHECKING:
-    # Loaded with the first hook.
+    # Imported with the first hook.
     from podium.hooks.endpoint import Endpoint, EndpointKind
     from podium.ports.schedule_changes import PreparedRun
     from podium.ports.store import CreatedRun
@@ -13,19 +13,27 @@ if TYPE_CHECKING:
 
 class Endpoints(Protocol):
     async def add_endpoint(self, endpoint: "Endpoint") -> bool:
-        """False, and nothing has changed, if one of its kind has this name, in whichever tenant."""
+        """False, without any change, if an endpoint of its kind has this name, in any tenant."""
         ...
 
     async def find_endpoint(self, kind: "EndpointKind", name: str) -> "Endpoint | None":
-        """In whichever tenant: the caller shows it to no other one."""
+        """Searches all tenants: the caller must not show it to another one."""
         ...
 
     async def list_endpoints(self, kind: "EndpointKind", tenant_id: str) -> "list[Endpoint]":
-        """Of a tenant, by name."""
+        """The endpoints of a tenant, by name."""
+        ...
+
+    async def replace_endpoint(self, before: "Endpoint", after: "Endpoint") -> bool:
+        """Replace its body; False, without any change, if the stored one is no longer `before`."""
         ...
 
     async def remove_endpoint(self, kind: "EndpointKind", tenant_id: str, name: str) -> bool:
-        """With the record of its deliveries. False if the tenant has none of this name."""
+        """Also removes a hook's record of deliveries. False if the tenant has no endpoint of this name."""
+        ...
+
+    async def has_delivery(self, hook: str, delivery_id: str) -> bool:
+        """Whether the hook has accepted this delivery and still remembers it."""
         ...
 
     async def accept_delivery(
@@ -33,7 +41,7 @@ class Endpoints(Protocol):
     ) -> "CreatedRun | None":
         """Record a delivery and create its run, both or neither; None if this delivery was accepted before.
 
-        Deliveries that were accepted before `forget_before` are forgotten: nothing so old is accepted. Raises what
-        `create_run` does.
+        Deliveries that were accepted before `forget_before` are deleted: nothing that old is accepted. Raises
+        what `create_run` raises.
         """
         ...

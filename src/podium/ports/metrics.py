@@ -1,7 +1,8 @@
-"""What spans and metrics are, and which metrics there are: one constant each.
+"""Definitions of spans and metrics: one constant for each metric.
 
-Neither holds a value of a payload. Labels are from closed sets: topics and event types that a contract declares, codes,
-states, names of services. Attributes of spans are those, and ids and places of messages.
+Neither contains a value of a payload. Labels are from closed sets: topics and event types that a contract
+declares, codes, states, names of services. Attributes of spans are the same, plus ids and positions of
+messages.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ MetricKind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A span that has ended. Its ids are given, so that a span can be named before and after a crash."""
+    """A span that has ended. Its ids are passed in, so that a span has the same id before and after a crash."""
 
     name: str
     kind: SpanKind = "internal"
@@ -27,7 +28,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime
     correlation_id: str
     attributes: Mapping[str, str | int] = {}
-    # The code of what went wrong; never its text.
+    # The code of the error; never its text.
     error: str | None = None
 
 
@@ -94,7 +95,7 @@ ALERTS: Final = Metric(
     "podium_alerts_total", "counter", "Alerts raised; refused ticks are among them.", ("code",)
 )
 
-# --- what servers and workers show: of the tenants that they show it to, or of their own process -------------------
+# --- shown by servers and workers: for the tenants of the reader, or for their own process -------------------------
 
 RUNS: Final = Metric(
     "podium_runs",

@@ -1,22 +1,22 @@
-"""Where published plans are: a file root, an object store, a web server."""
+"""Sources of published plans: a file root, an object store, a web server."""
 
 from typing import Final, Protocol
 
 from podium.errors import PodiumError
 from podium.text import shortened
 
-# Of a plan's bytes, after they were decoded. Plans of thousands of steps have a few megabytes.
+# Limit for a plan's bytes after decoding. Plans of thousands of steps have a few megabytes.
 MAX_PLAN_BYTES: Final = 32 << 20
 
 
 class PlanUnavailable(PodiumError):
-    """No plan came from there: no answer, or one that is not a file."""
+    """The plan could not be fetched: no answer, or one that is not a file."""
 
     code = "PLAN_UNAVAILABLE"
 
     def __init__(self, message: str, *, retryable: bool = True) -> None:
         super().__init__(message)
-        # Whether it may work in a moment.
+        # Whether a retry may succeed soon.
         self.retryable = retryable
 
 
@@ -34,16 +34,16 @@ class PlanTooLarge(PodiumError):
 
 
 class PlanExists(PodiumError):
-    """Something else was published there before; it is left as it is."""
+    """Another plan was published there before; it is not replaced."""
 
     code = "PLAN_EXISTS"
 
 
 class PlanSource(Protocol):
-    """Knows places and bytes, not what is in them. All raise `PlanUriNotAllowed` before anything is touched."""
+    """Handles places and bytes, not their contents. All methods raise `PlanUriNotAllowed` before any access."""
 
     def check(self, uri: str) -> None:
-        """Raises `PlanUriNotAllowed`. Nothing is looked up for it, not even the address of a host."""
+        """Raises `PlanUriNotAllowed`. Looks nothing up, not even the address of a host."""
         ...
 
     async def fetch(self, uri: str) -> bytes:
@@ -51,5 +51,5 @@ class PlanSource(Protocol):
         ...
 
     async def publish(self, uri: str, content: bytes) -> bool:
-        """Write them, unless they are there already: False. Raises `PlanUnavailable`, `PlanExists`."""
+        """Write the bytes; False if they exist already. Raises `PlanUnavailable`, `PlanExists`."""
         ...

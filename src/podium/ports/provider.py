@@ -1,16 +1,19 @@
-"""Who answers an agent step.
+"""Providers: the agents that answer agent steps.
 
-A provider knows one agent program or one model server, and nothing about runs. It says how to ask (`prepare`), what an
-answer that is still coming says already (`observe`), and what the whole answer amounts to (`interpret`). Starting the
-process, sending the request, time limits, masks and records are for whoever calls it: a provider does no input or
-output but reading the files it is given.
+A provider knows one agent program or one model server, and nothing about runs. It says how to ask
+(`prepare`), what an answer says while it is still arriving (`observe`), and what the whole answer means
+(`interpret`). The caller starts the process, sends the request, applies time limits, masks secrets and
+records: the only input or output of a provider is reading the files it is given.
 
-What every provider promises, and the tests try on each:
+What every provider promises, and the tests check for each:
 
-- The prompt is never in the arguments: they are limited to 128 KiB, and every user of the machine can read them.
-- `observe` and `interpret` are total. Whatever bytes a program writes, in whatever state it died, there is an outcome.
-- An outcome without an error can be believed: a text, or a result that is JSON where a schema was asked for. Whether
-  the JSON fits its schema is for the caller to say, who knows schemas; `AGENT_SCHEMA` is the code for that, too.
+- The prompt is never in the arguments: they are limited to 128 KiB, and every user of the machine can read
+  them.
+- `observe` and `interpret` are total. Whatever bytes a program writes, in whatever state it died, there is an
+  outcome.
+- An outcome without an error is reliable: a text, or a result that is JSON where a schema was requested. The
+  caller, who knows schemas, checks whether the JSON fits its schema; `AGENT_SCHEMA` is the code for that,
+  too.
 - Nothing is read without a limit.
 """
 
@@ -22,12 +25,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 from podium.errors import PodiumError
 from podium.plan.plan import ProviderTemplate
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- the request ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What a workflow says about an agent, with every template filled in."""
+    """The settings of an agent in a workflow, with every template filled in."""
 
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
@@ -49,24 +52,25 @@ class AgentSettings:
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
     prompt: str
-    # Where the agent works.
+    # The agent's working directory.
     workspace: Path
-    # For the files of this visit: a schema, a last message. It belongs to this visit alone, is there when a call names
-    # files in it, and is gone afterwards.
+    # For the files of this visit: a schema, a last message. Only this visit uses it; it exists when a call
+    # names files in it, and is deleted afterwards.
     folder: Path
-    # A fresh UUID. A provider that takes one (`sessions` is "chosen") has this session, even if it dies at once.
+    # A fresh UUID. A provider that accepts one (`sessions` is "chosen") has this session, even if it dies
+    # immediately.
     session_id: str
     settings: AgentSettings = AgentSettings()
-    # The JSON Schema of the result; None if a text is wanted.
+    # The JSON Schema of the result; None if a text is requested.
     schema: Mapping[str, Any] | None = None
-    # The session of an earlier visit that continues, and what its last outcome told in `session_usage`.
+    # The session of an earlier visit to continue, and the `session_usage` of its last outcome.
     resume: str | None = None
     resumed_usage: "Usage | None" = None
-    # What the agent will see; addresses and keys of model servers are looked up here.
+    # The agent's environment; addresses and keys of model servers are looked up here.
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-# --- how it is asked ------------------------------------------------------------------------------
+# --- the call -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +79,14 @@ class ProcessCall:
 
     argv: tuple[str, ...]
     stdin: bytes
-    # Exactly what the agent is told, for the record.
+    # Exactly what the agent is given, for the record.
     prompt: str
     # Added to the environment of the request.
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[Path, bytes] = field(default_factory=dict)
-    # Written by the program, if it gets that far; `interpret` reads them.
+    # Written by the program if it gets that far; `interpret` reads them.
     outputs: tuple[Path, ...] = ()
-    # It has tools that read the files of `add_dirs`: a prompt that is too long can be given as one.
+    # It has tools that read the files of `add_dirs`: a prompt that is too long can be passed as a file.
     reads_files: bool = False
 
 
@@ -90,17 +94,17 @@ class ProcessCall:
 class HttpCall:
     method: Literal["POST"]
     url: str
-    # Holds the key.
+    # Contains the key.
     headers: Mapping[str, str] = field(repr=False)
     body: Mapping[str, Any] = field(repr=False)
     prompt: str = ""
-    # The answer comes as server-sent events; give `observe` every line of it.
+    # The answer consists of server-sent events; every line of it is passed to `observe`.
     streams: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Nobody has to be asked: this is the outcome. For `echo`, and for answers that were kept."""
+    """No call is needed: this is the outcome. For `echo`, and for recorded answers."""
 
     outcome: "AgentOutcome"
     prompt: str
@@ -108,15 +112,15 @@ class Answered:
 
 Call: TypeAlias = ProcessCall | HttpCall | Answered
 
-# --- what came back -------------------------------------------------------------------------------
+# --- the answer -----------------------------------------------------------------------------------
 
-# A file that may be of any size, or bytes that somebody has bounded already.
+# A file of any size, or bytes whose size was limited already.
 Captured: TypeAlias = Path | bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    # 128 + n if signal n ended it.
+    # 128 + n if it was killed by signal n.
     exit_code: int
     stdout: Captured
     stderr: Captured = b""
@@ -129,10 +133,10 @@ class HttpResult:
     body: Captured = b""
     # Names in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
-    # The connection ended before the answer did.
+    # The connection ended before the answer was complete.
     was_cut: bool = False
     problem: str = ""
-    # It was cut by the caller's limit, once decompressed.
+    # It exceeded the caller's limit after decompression.
     is_too_large: bool = False
 
 
@@ -141,27 +145,27 @@ Result: TypeAlias = ProcessResult | HttpResult
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one line of an answer that is still coming says. Texts are untrusted and may hold anything."""
+    """What one line of an incomplete answer says. Texts are untrusted and may hold anything."""
 
-    # The session, as soon as the program names it.
+    # The session, as soon as the program reports it.
     session_id: str | None = None
     text: str | None = None
-    # A tool that is being used, and on what.
+    # The tool in use, and what it is used on.
     tool: str | None = None
     detail: str | None = None
-    # A tool has given its result: what comes next is a new turn of the model.
+    # A tool has returned its result: what follows is a new turn of the model.
     tool_ended: bool = False
-    # Written by the model in this turn so far; of a program that tells no more than the sum, in all of them.
+    # Written by the model in this turn so far, or in all turns if the program only reports the sum.
     output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    # All that was read, what came from a cache included.
+    # All tokens read, including those from a cache.
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    # None: nobody knows. Then a budget in dollars cannot be kept.
+    # None if unknown; then a budget in dollars cannot be enforced.
     cost_usd: float | None = None
 
 
@@ -174,21 +178,21 @@ class Denial:
 
 
 AgentCode: TypeAlias = Literal[
-    "AGENT_EMPTY",  # it ended well and said nothing
-    "AGENT_ERROR",  # it says that it failed, or nobody can tell what it says
+    "AGENT_EMPTY",  # it succeeded without any text
+    "AGENT_ERROR",  # it reports a failure, or its answer cannot be understood
     "AGENT_DENIED",  # it was not allowed to use a tool
     "AGENT_REFUSED",  # the model declined to answer
-    "AGENT_SCHEMA",  # no result, or none that fits
+    "AGENT_SCHEMA",  # no result, or one that does not fit
     "AGENT_TRUNCATED",  # the answer was cut short
     "AUTH",
     "BUDGET_EXCEEDED",  # the step's own max_cost
     "MAX_TURNS",
     "OVERLOADED",
-    "PROMPT_TOO_LONG",  # for the model, or for the program
+    "PROMPT_TOO_LONG",  # for the model or the program
     "PROVIDER_MISCONFIGURED",  # a flag, a model or an address that does not exist
     "PROVIDER_UNAVAILABLE",  # the server did not answer
     "RATE_LIMIT",
-    "SESSION_LOST",  # the session to continue is not there
+    "SESSION_LOST",  # the session to continue does not exist
 ]
 
 
@@ -196,7 +200,7 @@ AgentCode: TypeAlias = Literal[
 class AgentError:
     code: AgentCode
     message: str
-    # False: the same again cannot succeed, whatever the workflow says about retries.
+    # False: a retry cannot succeed, whatever the workflow says about retries.
     retryable: bool = True
     # Seconds that the server asked us to wait.
     retry_after: float | None = None
@@ -204,38 +208,39 @@ class AgentError:
 
 @dataclass(frozen=True, slots=True)
 class AgentOutcome:
-    """What came of it. Text, usage and session are told of failures too: they were paid for."""
+    """The outcome of a call. Failures also have text, usage and session: they were paid for."""
 
     text: str = ""
-    # The result, where a schema was asked for and JSON came.
+    # The result, if a schema was requested and the answer was JSON.
     structured: Any = None
     session_id: str | None = None
     usage: Usage = Usage()
-    # Of the whole session so far, from a program that counts so; the next request that resumes it needs this.
+    # Usage of the whole session so far, for a program that reports it in this way; the next request that
+    # resumes it needs this.
     session_usage: Usage | None = None
     denials: tuple[Denial, ...] = ()
     error: AgentError | None = None
-    # What a user should know although it is no failure.
+    # What a user should know although it is not a failure.
     warnings: tuple[str, ...] = ()
-    # Values that the program, or a tool of it, wrote to $PODIUM_OUTPUT. Providers need not care.
+    # Values that the program, or one of its tools, wrote to $PODIUM_OUTPUT. Providers do not set them.
     outputs: Mapping[str, str] = field(default_factory=dict)
 
 
-# --- who is asked ---------------------------------------------------------------------------------
+# --- the provider ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable that a provider's steps get without listing it, and no other step does."""
+    """An environment variable that the provider's steps get without listing it, and no other step does."""
 
     name: str
     required: bool = False
-    # Masked wherever it would be shown.
+    # Masked wherever it would be visible.
     is_secret: bool = True
 
 
 def plain_variables(*names: str) -> tuple[Variable, ...]:
-    """Variables that may be seen: addresses, folders and switches of a program."""
+    """Variables that are not secret: addresses, folders and switches of a program."""
     return tuple(Variable(name, is_secret=False) for name in names)
 
 
@@ -248,26 +253,31 @@ class Provider(Protocol):
 
     @property
     def program(self) -> str | None:
-        """What has to be on PATH; None if nothing has."""
+        """The program that has to be on PATH; None if there is none."""
         ...
 
-    # Optional: `extra`, the name of the optional part of Podium (`pip install 'podium[NAME]'`) that it needs.
+    # Optional attribute `extra`: the name of the extra of Podium (`pip install 'podium[NAME]'`) that it
+    # needs.
 
     @property
     def sessions(self) -> Literal["chosen", "named", "none"]:
-        """Chosen: the request's id is used. Named: the program tells its own. None: there is nothing to continue."""
+        """Chosen: the request's id is used. Named: the program reports its own. None: there is nothing to
+        continue.
+        """
         ...
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        """A sentence for each setting that will be ignored. The caller warns, or refuses if the workflow is strict."""
+        """A sentence for each setting that will be ignored. The caller warns, or refuses if the workflow is
+        strict.
+        """
         ...
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
-        """What would make every call fail, a sentence each: known before anything is spent."""
+        """A sentence for each problem that would make every call fail: checked before anything is spent."""
         ...
 
     def prepare(self, request: AgentRequest) -> Call:
-        """Raises `ProviderMisconfigured` for what `validate_config` tells."""
+        """Raises `ProviderMisconfigured` for what `validate_config` reports."""
         ...
 
     def observe(self, line: bytes) -> Progress | None: ...
@@ -276,7 +286,7 @@ class Provider(Protocol):
 
 
 class Providers(Protocol):
-    """Whom a run can ask."""
+    """The providers that a run can use."""
 
     def find(self, name: str) -> Provider:
         """Raises `ProviderNotAvailable`."""
@@ -285,7 +295,7 @@ class Providers(Protocol):
     def of_template(
         self, name: str, template: ProviderTemplate, argv: tuple[str, ...], env: Mapping[str, str]
     ) -> Provider:
-        """One that a workflow describes itself; its texts are filled in."""
+        """A provider that a workflow describes itself; its texts are filled in."""
         ...
 
     async def send(
@@ -298,17 +308,17 @@ class Providers(Protocol):
     ) -> HttpResult: ...
 
     def repair_prompt(self, problem: str, schema: Mapping[str, Any]) -> str:
-        """For one more turn, after a result that does not fit."""
+        """The prompt for one more turn, after a result that does not fit."""
         ...
 
 
 class ProviderMisconfigured(PodiumError):
-    """A setting that cannot work, or a variable that is missing."""
+    """A setting that cannot work, or a missing variable."""
 
     code = "PROVIDER_MISCONFIGURED"
 
 
 class ProviderNotAvailable(PodiumError):
-    """Nobody goes by that name, or what should provide it cannot be loaded."""
+    """No provider has that name, or its package cannot be loaded."""
 
     code = "PROVIDER_NOT_AVAILABLE"

@@ -1,4 +1,6 @@
-"""Where the plans of tenants are kept until runs start from them. Part of the store: servers share nothing else."""
+"""Storage of tenants' plans until runs start from them. Part of the store, because servers share nothing
+else.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -11,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class PublishedPlans(Protocol):
-    """Every call names the tenant: a plan of another tenant is one that does not exist."""
+    """Every call names the tenant: a plan of another tenant appears not to exist."""
 
     async def publish(
         self, plan: PublishedPlan, content: PlanContent, *, audit: "Sequence[AuditDraft]" = ()
     ) -> PublishedPlan:
-        """Durable when it returns. The same version with the same hash was published before: that one is returned,
-        and nothing is recorded. With another hash it raises `PlanExists`.
+        """Durable when it returns. If the same version with the same hash was published before, that one is
+        returned and nothing is recorded. With another hash it raises `PlanExists`.
         """
         ...
 
@@ -30,7 +32,7 @@ class PublishedPlans(Protocol):
     async def page(
         self, tenant_id: str, *, plan_id: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> PlanPage:
-        """The newest version of every plan, or all versions of one; those published last come first."""
+        """The newest version of every plan, or all versions of one; most recently published first."""
         ...
 
     async def approve(
@@ -42,5 +44,5 @@ class PublishedPlans(Protocol):
         *,
         audit: "Sequence[AuditDraft]" = (),
     ) -> bool:
-        """False, and nothing is recorded, if it was approved before, or does not exist."""
+        """False, without recording anything, if it was approved before or does not exist."""
         ...

@@ -1,4 +1,4 @@
-"""What is stored together with a schedule. Loaded with the first schedule: most processes have none."""
+"""What is stored together with a schedule. Imported with the first schedule: most processes have none."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +13,12 @@ from podium.schedules.schedule import Schedule, Tick
 if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
 
-# The newest ones are kept.
+# Only the newest ones are kept.
 MAX_TICKS: Final = 20_000
 
 
 class PreparedRun(msgspec.Struct, frozen=True):
-    """A run that is to be created: what `EventLog.create_run` takes."""
+    """A run to be created: the arguments of `EventLog.create_run`."""
 
     new: NewRun
     writes: tuple[EventWrite, ...]
@@ -27,16 +27,16 @@ class PreparedRun(msgspec.Struct, frozen=True):
 
 
 class ChangedSchedule(msgspec.Struct, frozen=True):
-    """As it is stored now, and the run that was created with it, or that the same request made before."""
+    """The schedule as it is stored now, and the run that was created with it or earlier by the same request."""
 
     schedule: Schedule
     created: CreatedRun | None = None
-    # As they were recorded, with their numbers and the run.
+    # The ticks as recorded, with their numbers and the run.
     ticks: tuple[Tick, ...] = ()
 
 
 class DueAfter(msgspec.Struct, frozen=True):
-    """Where a list of due schedules continues."""
+    """The position at which a list of due schedules continues."""
 
     due_at: Timestamp
     tenant_id: str

@@ -1,4 +1,4 @@
-"""The values of secrets by name, and what can go wrong with their sources.
+"""The values of secrets by name, and the errors of their sources.
 
 No error, log line or `repr` shows a value, or anything that may be one.
 """
@@ -10,23 +10,27 @@ from podium.errors import PodiumError
 
 
 class SecretLookup(Mapping[str, str]):
-    """Values by name, where a look-up may take time, and may raise `SecretNotFound` and `SecretProviderFailed`.
+    """Values by name; a look-up may take time, and may raise `SecretNotFound` and `SecretProviderFailed`.
 
-    It is not a `dict` on purpose: no JSON encoder accepts it.
+    Deliberately not a `dict`, so that no JSON encoder accepts it.
     """
 
     @property
     @abstractmethod
     def variables(self) -> frozenset[str]:
-        """Variables of the environment that are the source of a secret under another name: no step inherits them."""
+        """Environment variables that are the source of a secret with another name: no step inherits them."""
 
     @abstractmethod
     def prefetch(self, names: Iterable[str]) -> None:
-        """Look up several concurrently. What fails is reported by the look-up of its name."""
+        """Look up several concurrently. Errors are raised by the look-up of the individual name."""
+
+    @abstractmethod
+    def value_at(self, reference: str) -> str:
+        """The value of a secret input, at `env:NAME` or `file:PATH`. Raises the same."""
 
     @abstractmethod
     def warning(self, name: str) -> str | None:
-        """What a person should know about the source of this secret."""
+        """What a person should know about the source of this secret, or about the file of a secret input."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
@@ -39,6 +43,6 @@ class SecretNotFound(PodiumError):
 
 
 class SecretProviderFailed(PodiumError):
-    """The source could not be read, or what it gave cannot be the value of a variable."""
+    """The source could not be read, or what it returned cannot be the value of an environment variable."""
 
     code = "SECRET_PROVIDER_FAILED"

@@ -1,6 +1,6 @@
-"""What a process shows of itself while it works: spans and numbers. The default shows nothing.
+"""Observability of a process: spans and metrics. The default exports nothing.
 
-What they are is in `ports/metrics.py`, which a process that shows nothing does not load.
+They are defined in `ports/metrics.py`, which a process that exports nothing does not load.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Telemetry(Protocol):
-    """No method raises or waits: what cannot be shown is left out."""
+    """No method raises or blocks: what cannot be exported is dropped."""
 
     @property
     def is_tracing(self) -> bool:
-        """Whether spans are wanted; if not, none need to be made."""
+        """Whether spans are exported; if not, none need to be created."""
         ...
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is wanted."""
+        """Whether anything is exported."""
         ...
 
     def count(self, metric: "Metric", *labels: str, by: int = 1) -> None: ...
@@ -31,16 +31,16 @@ class Telemetry(Protocol):
     def span(self, span: "Span") -> None: ...
 
     def exposition(self) -> bytes:
-        """The metrics as Prometheus reads them; empty if there are none."""
+        """The metrics in the Prometheus text format; empty if there are none."""
         ...
 
     def close(self) -> None:
-        """Deliver what waits, within a few seconds."""
+        """Deliver what is buffered, within a few seconds."""
         ...
 
 
 class NoTelemetry:
-    """A `Telemetry` that shows nothing."""
+    """A `Telemetry` that exports nothing."""
 
     is_tracing = False
     is_on = False

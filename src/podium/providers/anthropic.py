@@ -1,7 +1,7 @@
-"""Anthropic's Messages API, and servers that speak it.
+"""Anthropic's Messages API, and compatible servers.
 
-One request, one answer: no tools, no files, no session. A result in JSON is asked for as the arguments of a tool that
-the model has to use: that is the form that every model and every compatible server knows.
+One request, one answer: no tools, no files, no session. A result in JSON is requested as the arguments of a
+tool that the model has to use, because every model and every compatible server supports that form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from podium.providers.settings import FOR_PROGRAMS, ignored
 
 _URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
-# The API wants a number; this is the most that every current model may write.
+# The API requires a number; this is the maximum that all current models accept.
 _MAX_TOKENS: Final = 8192
 _TOOL: Final = "give_result"
 
@@ -114,10 +114,10 @@ class Anthropic:
 
 
 class _Heard:
-    """A message, whole or in pieces."""
+    """A message, complete or in parts."""
 
     def __init__(self) -> None:
-        self.was_begun = False
+        self.was_started = False
         self.model = ""
         self.texts: list[str] = []
         self.arguments: list[str] = []
@@ -142,14 +142,14 @@ class _Heard:
                 self._stop_reason = text_at(found, "delta", "stop_reason") or self._stop_reason
                 self._count(object_at(found, "usage"))
             case "error":
-                self.was_begun = True
+                self.was_started = True
                 self._failed = object_at(found, "error")
 
     def error(self, *, was_cut: bool) -> AgentError | None:
         if self._failed is not None:
             words = f"{text_at(self._failed, 'type')}: {text_at(self._failed, 'message')}"
             return failure_codes.of_words(words)
-        if not self.was_begun and not was_cut:
+        if not self.was_started and not was_cut:
             return failure_codes.failure("AGENT_ERROR", "the answer of the model server cannot be understood")
         if was_cut or not self._stop_reason:
             return failure_codes.failure("AGENT_TRUNCATED", "the connection ended before the answer did")
@@ -165,7 +165,7 @@ class _Heard:
         return Usage(fresh + cached, self._counts["output_tokens"], cached)
 
     def _begin(self, message: Object) -> None:
-        self.was_begun = True
+        self.was_started = True
         self.model = text_at(message, "model")
         self._count(object_at(message, "usage"))
 

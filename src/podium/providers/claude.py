@@ -1,7 +1,8 @@
 """Claude Code: the program `claude` (its behaviour was measured on 2.1.197).
 
-Its exit code says little. A denied tool, a schema that was never met and an answer that broke off all end with 0; an
-API error ends with 1 and calls itself a success. So the last line of its stream decides, and then what is missing.
+Its exit code says little. A denied tool, a schema that was never met and an incomplete answer all end with 0;
+an API error ends with 1 and calls itself a success. So the last line of its stream decides, and then what is
+missing.
 """
 
 import os
@@ -30,7 +31,7 @@ from podium.providers.settings import ignored
 
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 _MODES: Final = {"read": "dontAsk", "edit": "acceptEdits", "full": "bypassPermissions"}
-# `dontAsk` refuses what nobody has allowed; a user's own settings may have allowed these.
+# `dontAsk` refuses what is not explicitly allowed; a user's own settings may have allowed these.
 _WRITING: Final = ("Edit", "Write", "NotebookEdit")
 # An argument has at most 128 KiB.
 _MAX_SCHEMA: Final = 100_000
@@ -39,7 +40,7 @@ _SUBTYPES: Final[Mapping[str, AgentCode]] = {
     "error_max_budget_usd": "BUDGET_EXCEEDED",
     "error_max_structured_output_retries": "AGENT_SCHEMA",
 }
-# What the last message of the stream calls the error.
+# Names of errors in the last message of the stream.
 _KINDS: Final[Mapping[str, AgentCode]] = {
     "authentication_failed": "AUTH",
     "billing_error": "AUTH",
@@ -49,7 +50,7 @@ _KINDS: Final[Mapping[str, AgentCode]] = {
 _ENVIRONMENT: Final = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
-    # Its own patience is more than two minutes, even with a wrong key; the workflow says how often to try.
+    # Its own retries take more than two minutes, even with a wrong key; the workflow says how often to retry.
     "CLAUDE_CODE_MAX_RETRIES": "2",
 }
 _MISCONFIGURED: Final = ("unknown option", "root/sudo", "is not a valid", "Invalid JSON", "is invalid")

@@ -1,8 +1,9 @@
 """Codex: the program `codex exec` (its behaviour was measured on 0.166.0).
 
-It names its session itself, in the first line it writes. A command that its sandbox refuses leaves no trace in that
-stream: the model is told, the stream is not, and it ends with 0. What must be there afterwards belongs into `expect`.
-Tokens are counted over the whole session, so a session that continues tells what was paid before once more.
+It chooses its session id itself, and writes it in its first line. A command that its sandbox refuses leaves
+no trace in that stream: the model is informed, the stream is not, and it ends with 0. Required results have
+to be checked with `expect`. Tokens are counted over the whole session, so a continued session reports again
+what was paid before.
 """
 
 import json
@@ -71,7 +72,7 @@ class Codex:
         problems = self.validate_config(settings, request.env)
         if problems:
             raise ProviderMisconfigured("; ".join(problems))
-        # What is before `resume` holds for both; the sandbox can be given only there.
+        # Options before `resume` apply to both; the sandbox can only be given there.
         argv = [self.program, "exec", "--sandbox", _SANDBOXES[settings.access]]
         for folder in settings.add_dirs:
             argv += ["--add-dir", folder]
@@ -83,7 +84,7 @@ class Codex:
         if settings.effort is not None:
             argv += ["-c", f"model_reasoning_effort={json.dumps(settings.effort)}"]
         if settings.system_prompt is not None:
-            # A JSON text is a TOML text, too.
+            # A JSON string is also a valid TOML string.
             argv += ["-c", f"developer_instructions={json.dumps(settings.system_prompt)}"]
         files = {}
         if request.schema is not None:
@@ -140,7 +141,7 @@ class Codex:
 
 
 class _Heard:
-    """What the stream has said so far."""
+    """What the stream has reported so far."""
 
     def __init__(self) -> None:
         self.session: str | None = None
@@ -167,7 +168,8 @@ class _Heard:
                 self.is_complete = False
                 self.failed = text_at(found, "error", "message") or "the turn failed"
             case "error":
-                # Also said of a connection that it is about to try again; the turn tells whether that helped.
+                # Also reported for a connection that it is about to retry; the end of the turn shows whether
+                # that helped.
                 self.failed = text_at(found, "message") or "an error without words"
 
 
@@ -191,7 +193,7 @@ def _since(total: Usage, before: Usage | None) -> Usage:
 
 
 def _unwrapped(message: str) -> str:
-    """A refusal of the server comes as its JSON."""
+    """The server's refusals are reported as JSON."""
     one_line = reading.as_object(message)
     if one_line is None:
         return message

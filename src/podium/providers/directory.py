@@ -1,4 +1,4 @@
-"""All providers in one place, as runs ask for them."""
+"""All providers in one place, as runs need them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,9 +14,9 @@ from podium.providers.template import Template
 
 
 class ProviderDirectory:
-    """A `Providers`. `prices` is asked for the table when a provider needs one: it may be in a file.
+    """A `Providers`. `prices` is called when a provider needs the table, because it may be in a file.
 
-    `given`: providers that a program brings for its own runs, in the place of others of the same name.
+    `given`: providers that a program supplies for its own runs; they replace others with the same name.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class ProviderDirectory:
         given: Mapping[str, Provider] | None = None,
     ) -> None:
         self._prices = prices
-        # Those found so far: looking through what is installed takes milliseconds.
+        # A cache: searching the installed packages takes milliseconds.
         self._found: dict[str, Provider] = dict(given or {})
 
     def find(self, name: str) -> Provider:

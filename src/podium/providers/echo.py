@@ -1,4 +1,4 @@
-"""`echo`: gives the prompt back. For trying a workflow out without a model; nobody is asked and nothing is paid."""
+"""`echo`: returns the prompt. For trying a workflow out without a model and without cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Server-sent events, of which model servers use a little: `data:` lines with a JSON object each."""
+"""Server-sent events, in the subset that model servers use: `data:` lines with a JSON object each."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,7 +9,7 @@ from podium.providers.reading import Object, text_at
 
 
 def event_in(line: bytes) -> Object | None:
-    """The object of a `data:` line; a bare JSON line is taken, too."""
+    """The object of a `data:` line; a bare JSON line is accepted, too."""
     line = line.strip()
     return reading.as_object(line.removeprefix(b"data:").strip() if line.startswith(b"data:") else line)
 
@@ -23,21 +23,23 @@ def events_of(captured: Captured) -> Iterator[Object]:
 
 class Listener(Protocol):
     @property
-    def was_begun(self) -> bool: ...
+    def was_started(self) -> bool: ...
 
     def hear(self, found: Object) -> None: ...
 
 
 def listen(captured: Captured, listener: Listener) -> None:
-    """Let it hear every event; or the one object that was not streamed, and may be on several lines."""
+    """Pass every event to the listener; or the single object that was not streamed, which may have several
+    lines.
+    """
     for found in events_of(captured):
         listener.hear(found)
-    if not listener.was_begun:
+    if not listener.was_started:
         listener.hear(reading.as_object(reading.head_of(captured)) or {})
 
 
 def refusal(result: HttpResult) -> AgentOutcome | None:
-    """What it means if the server gave no answer, or an error instead of one."""
+    """The outcome if the server gave no answer, or an error."""
     if result.status == 0:
         problem = result.problem or "the model server did not answer"
         return AgentOutcome(error=failure_codes.failure("PROVIDER_UNAVAILABLE", problem))

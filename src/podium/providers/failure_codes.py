@@ -1,6 +1,6 @@
-"""Why an agent failed: the words of servers and programs, put into our codes.
+"""Why an agent failed: maps messages of servers and programs to our codes.
 
-`retryable=False` overrules the retries of a workflow, so it is said only of what cannot come out otherwise.
+`retryable=False` overrides the retries of a workflow, so it is only used for permanent errors.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from typing import Final
 from podium.ports.provider import AgentCode, AgentError
 from podium.providers.reading import one_line, status_in
 
-# Nobody waits longer because a server says so.
+# Limit for the delay that a server requests.
 _MAX_DELAY: Final = 3600.0
 _OVERLOADED: Final = frozenset({500, 502, 503, 504, 529})
-# A second look at these never changes the answer.
+# Permanent errors.
 _FINAL: Final[frozenset[AgentCode]] = frozenset(
     {"AUTH", "BUDGET_EXCEEDED", "PROMPT_TOO_LONG", "PROVIDER_MISCONFIGURED", "SESSION_LOST"}
 )
-# Words in messages without a status, in lower case; the first that occurs decides.
+# Words in messages without a status, in lower case; the first match decides.
 _WORDS: Final[tuple[tuple[str, AgentCode], ...]] = (
     ("input_too_large", "PROMPT_TOO_LONG"),
     ("prompt is too long", "PROMPT_TOO_LONG"),
@@ -45,7 +45,7 @@ def failure(code: AgentCode, message: str, retry_after: float | None = None) -> 
 
 
 def of_status(status: int, message: str, retry_after: float | None = None) -> AgentError:
-    """What a server's refusal means."""
+    """The meaning of a server's refusal."""
     message = one_line(message) or f"the model server answered {status}"
     if status == 429:
         return failure("RATE_LIMIT", message, retry_after)
@@ -57,12 +57,12 @@ def of_status(status: int, message: str, retry_after: float | None = None) -> Ag
         return failure("PROMPT_TOO_LONG", message)
     if status == 404:
         return failure("PROVIDER_MISCONFIGURED", message)
-    # 408 and 409 pass; the others say that the request itself is wrong.
+    # 408 and 409 are temporary; the others mean that the request itself is wrong.
     return AgentError("AGENT_ERROR", message, retryable=status in (408, 409), retry_after=retry_after)
 
 
 def of_words(message: str, otherwise: AgentCode = "AGENT_ERROR") -> AgentError:
-    """What a program's message means. It may speak of a status, or only hint at what is wrong."""
+    """The meaning of a program's message, which may contain a status, or only a hint."""
     status = status_in(message)
     if status is not None:
         return of_status(status, message)
@@ -72,7 +72,7 @@ def of_words(message: str, otherwise: AgentCode = "AGENT_ERROR") -> AgentError:
 
 
 def delay_in(headers: Mapping[str, str]) -> float | None:
-    """The seconds a server asks us to wait: a number, or a date compared with the server's own."""
+    """The seconds that a server asks us to wait: a number, or a date compared with the server's own."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) / unit

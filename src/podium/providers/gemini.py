@@ -1,11 +1,13 @@
 """Gemini CLI: the program `gemini` (its behaviour was measured on 0.61.0).
 
-Its stream says what its exit code does not: an answer that broke off ends with 0 and `status: error`. It has no
-schemas, so the result is asked for in the prompt, and no place for a system prompt, so that is in front of the
-prompt. An answer that ran out of tokens looks like any other; where that matters, ask for a result in JSON.
+Its stream reports what its exit code does not: an incomplete answer ends with 0 and `status: error`. It does
+not support schemas, so the result is requested in the prompt, and it has no option for a system prompt, so
+that is placed before the prompt. An answer that ran out of tokens looks like any other; where that matters,
+ask for a result in JSON.
 
-It tries a broken answer again by itself and then gives both, the half and the whole, as one text, without a sign. Only
-its own settings can stop that (`general.maxAttempts: 1` in ~/.gemini/settings.json); trying again is for the workflow.
+It retries a broken answer by itself and then returns both, the half and the whole, as one text, without an
+indication. Only its own settings can prevent that (`general.maxAttempts: 1` in ~/.gemini/settings.json);
+retries are up to the workflow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,22 +42,22 @@ _IGNORED: Final = (
     "fallback_models",
     "disallowed_tools",
 )
-# Tools that are not even there without the access they need.
+# Tools that are not available without the access they need.
 _GUARDED: Final = frozenset({"run_shell_command", "write_file", "replace", "web_fetch", "google_web_search"})
 _EXIT_CODES: Final[Mapping[int, AgentCode]] = {
-    1: "PROVIDER_MISCONFIGURED",  # a flag it does not know
+    1: "PROVIDER_MISCONFIGURED",  # an unknown flag
     41: "AUTH",
     52: "PROVIDER_MISCONFIGURED",
     53: "MAX_TURNS",
-    55: "PROVIDER_MISCONFIGURED",  # a folder it does not trust
+    55: "PROVIDER_MISCONFIGURED",  # an untrusted folder
 }
 
-# Beyond the model's window it says nothing, to the model or to us, and ends well.
+# Beyond the model's window it reports nothing, to the model or to us, and succeeds.
 _LONG_PROMPT: Final = 400_000
 _TOO_LONG: Final = failure_codes.failure(
     "PROMPT_TOO_LONG", "it sent nothing to the model, and the prompt is long"
 )
-# The status of the server, as far as an exit code can hold it: 144 is 400, 173 is 429.
+# The status of the server, truncated to an exit code: 144 is 400, 173 is 429.
 _FIRST_STATUS: Final = 144
 
 
@@ -125,7 +127,8 @@ class Gemini:
         denials = tuple(heard.denials)
         error: AgentError | None
         if heard.result is None and result.exit_code == 0 and reading.breaks_off(result.stdout):
-            # It repeats the prompt, and of a long one it loses the end, and all that would have followed.
+            # It echoes the prompt, and truncates a long one together with everything that would have
+            # followed.
             is_long = len(request.prompt) > _LONG_PROMPT and not heard.has_answered
             error = _TOO_LONG if is_long else results.BROKEN_OFF
         elif heard.result is None:
@@ -137,7 +140,7 @@ class Gemini:
         else:
             error = results.why_not(request, text, structured, denials, result.exit_code)
             if error is not None and error.code == "AGENT_EMPTY" and heard.problem:
-                # It stops a model that repeats itself, and calls that a success.
+                # It stops a model that repeats itself, and reports success.
                 error = failure_codes.failure("AGENT_EMPTY", heard.problem)
         lost = error is not None and error.code == "SESSION_LOST"
         session = None if lost else heard.session or request.resume or request.session_id
@@ -145,7 +148,7 @@ class Gemini:
 
 
 class _Heard:
-    """What the stream has said so far. The answer is what was said after the last tool."""
+    """What the stream has reported so far. The answer is the text after the last tool."""
 
     def __init__(self) -> None:
         self.session: str | None = None

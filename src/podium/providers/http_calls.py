@@ -1,7 +1,8 @@
-"""Sending an `HttpCall`, with httpx2 (the extra `http`).
+"""Sends an `HttpCall` with httpx2 (the extra `http`).
 
-The answer goes to a file as it comes, up to a limit, and line by line to whoever looks on. To cancel, cancel the task:
-the connection is closed with it. No retries here: a workflow says how often.
+The answer is written to a file as it arrives, up to a limit, and passed to an observer line by line. To
+cancel, cancel the task: the connection is closed with it. No retries here: the workflow says how often to
+retry.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from podium.ports.provider import HttpCall, HttpResult, ProviderNotAvailable
 from podium.text import reason_of
 
 _CONNECT_SECONDS: Final = 30.0
-# A model may think for long before its first word; the step's own time limit is what counts.
+# A model may think for a long time before its first word; the step's own time limit applies.
 _SILENCE_SECONDS: Final = 3600.0
 _MAX_LINE: Final = 1 << 20
 
@@ -24,7 +25,7 @@ async def send(
     *,
     max_body: int = 256 << 20,
 ) -> HttpResult:
-    """What came back; the answer itself, at most `max_body` bytes of it, is in the file `body`.
+    """The result of the call; the answer itself, at most `max_body` bytes of it, is in the file `body`.
 
     Raises only if httpx2 is not installed.
     """

@@ -1,7 +1,7 @@
-"""Providers of other packages, made safe to use.
+"""Wraps providers of other packages to make them safe to use.
 
-They were written elsewhere and may lack what Podium's own have, or raise where a provider must not. What is optional
-gets its default here; an exception becomes an error that names the package, so that it never ends a run as a defect
+They may lack features that Podium's own have, or raise where a provider must not. Optional features get their
+defaults here; an exception becomes an error that names the package, so that it never ends a run as a defect
 of Podium.
 """
 
@@ -49,7 +49,7 @@ def load_installed(entry: EntryPoint) -> Provider:
     package = entry.dist.name if entry.dist is not None else entry.value
     try:
         provider = entry.load()()
-    # SystemExit, too: some packages leave when something of theirs is missing.
+    # SystemExit, too: some packages exit when one of their dependencies is missing.
     except (Exception, SystemExit) as error:
         raise ProviderNotAvailable(
             f"the provider {entry.name!r} of the package {package!r} ({entry.value}) cannot be loaded: "
@@ -65,7 +65,7 @@ def load_installed(entry: EntryPoint) -> Provider:
 
 
 class InstalledProvider:
-    """A `Provider`, by the name that workflows use."""
+    """A `Provider` under the name that workflows use."""
 
     def __init__(self, name: str, package: str, provider: Any) -> None:
         self.name = name
@@ -89,7 +89,7 @@ class InstalledProvider:
         return cast('Literal["chosen", "named", "none"]', getattr(self._provider, "sessions", "none"))
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        """What it says itself; else every setting that is not among its `settings`."""
+        """Its own answer; else every setting that is not among its `settings`."""
         if hasattr(self._provider, "unsupported"):
             return self._asked(lambda: self._provider.unsupported(settings))
         has = frozenset(getattr(self._provider, "settings", ()))
@@ -110,7 +110,7 @@ class InstalledProvider:
         return self._asked(lambda: cast("Call", self._provider.prepare(request)))
 
     def observe(self, line: bytes) -> Progress | None:
-        """Only for people to see: what fails is not shown."""
+        """Only for display, so errors are ignored."""
         try:
             return cast("Progress | None", self._provider.observe(line))
         except Exception:

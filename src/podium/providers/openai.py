@@ -1,8 +1,8 @@
-"""OpenAI's Responses API, its older chat completions, and the many servers that speak one of them.
+"""OpenAI's Responses API, its older chat completions, and the many servers that support one of them.
 
-Which of the two follows from the address: `OPENAI_BASE_URL` may end in `/chat/completions`; otherwise `/responses` is
-asked below it. Responses have sessions, as long as the server keeps them: the id of an answer is what the next request
-continues from.
+The address selects one of the two: `OPENAI_BASE_URL` may end in `/chat/completions`; otherwise `/responses`
+is called below it. Responses have sessions, for as long as the server keeps them: the next request continues
+from the id of an answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class OpenAi:
         url = _address(request.env)
         is_chat = url.endswith(_CHAT)
         if is_chat and request.resume:
-            problems.append("chat completions have no sessions to go on with")
+            problems.append("chat completions have no sessions to resume")
         if problems:
             raise ProviderMisconfigured("; ".join(problems))
         body = _chat(request) if is_chat else _response(request)
@@ -125,7 +125,7 @@ def _response(request: AgentRequest) -> dict[str, Any]:
     if request.resume:
         body["previous_response_id"] = request.resume
     if request.schema is not None:
-        # Not `strict`: that refuses most of what JSON Schema can say. The result is checked anyway.
+        # Not `strict`, which refuses most of what JSON Schema can express. The result is checked anyway.
         format_ = {"type": "json_schema", "name": "result", "schema": dict(request.schema), "strict": False}
         body["text"] = {"format": format_}
     return body

@@ -1,4 +1,4 @@
-"""The two forms in which OpenAI's servers answer, whole or in pieces, read into the same few fields."""
+"""The two answer formats of OpenAI's servers, complete or in parts, parsed into the same few fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from podium.providers.reading import Object, count_at, list_at, object_at, text_
 
 class _Answer:
     def __init__(self) -> None:
-        self.was_begun = False
+        self.was_started = False
         self.session = ""
         self.model = ""
         self.texts: list[str] = []
@@ -23,7 +23,7 @@ class _Answer:
         if self._failed is not None:
             kind = text_at(self._failed, "code") or text_at(self._failed, "type")
             return failure_codes.of_words(f"{kind}: {text_at(self._failed, 'message')}")
-        if not self.was_begun and not was_cut:
+        if not self.was_started and not was_cut:
             return failure_codes.failure("AGENT_ERROR", "the answer of the model server cannot be understood")
         if was_cut or not self._ended:
             return failure_codes.failure("AGENT_TRUNCATED", "the connection ended before the answer did")
@@ -34,7 +34,7 @@ class _Answer:
         return None
 
     def _fail(self, error: Object) -> None:
-        self.was_begun = True
+        self.was_started = True
         self._failed = error
 
 
@@ -46,16 +46,16 @@ class Response(_Answer):
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
             self._whole(object_at(found, "response"))
         elif kind == "response.created":
-            self.was_begun = True
+            self.was_started = True
             self.session = text_at(found, "response", "id")
         elif kind == "response.output_text.delta":
-            self.was_begun = True
+            self.was_started = True
             self.texts.append(text_at(found, "delta"))
         elif kind == "error" or (not kind and "error" in found):
             self._fail(object_at(found, "error") or found)
 
     def _whole(self, response: Object) -> None:
-        self.was_begun = True
+        self.was_started = True
         self.session = text_at(response, "id") or self.session
         self.model = text_at(response, "model")
         usage = object_at(response, "usage")
@@ -64,7 +64,7 @@ class Response(_Answer):
         self._ended = text_at(response, "incomplete_details", "reason") or text_at(response, "status")
         if self._ended == "failed":
             self._fail(object_at(response, "error"))
-        # The whole says again what its pieces said, and perhaps more.
+        # The complete message repeats its parts, and may contain more.
         texts = [part for item in list_at(response, "output") for part in self._parts(item)]
         self.texts = texts or self.texts
 
@@ -82,7 +82,7 @@ class Completion(_Answer):
             return
         if "choices" not in found:
             return
-        self.was_begun = True
+        self.was_started = True
         self.model = text_at(found, "model") or self.model
         usage = object_at(found, "usage")
         if usage:

@@ -1,7 +1,7 @@
-"""What tokens cost, for servers that count tokens and name no price.
+"""Prices of tokens, for servers that count tokens and report no cost.
 
-Prices change and differ between contracts, so none is built in: whoever wants costs and budgets in dollars gives a
-table.
+Prices change and differ between contracts, so none are built in: to get costs and budgets in dollars, the
+user configures a table.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _KEYS = frozenset({"input", "output", "cached"})
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars for a million tokens. Tokens from a cache cost as much as others unless it is said."""
+    """Dollars per million tokens. Cached tokens cost as much as others unless a price is given."""
 
     input: float
     output: float
@@ -44,6 +44,6 @@ def prices_from(config: Mapping[str, Any]) -> dict[str, Price]:
 
 
 def with_cost(usage: Usage, model: str, prices: Mapping[str, Price]) -> Usage:
-    """The longest name that the model's starts with decides."""
+    """The longest configured name that is a prefix of the model's name decides."""
     names = [name for name in prices if model.startswith(name)]
     return replace(usage, cost_usd=prices[max(names, key=len)].of(usage)) if names else usage

@@ -1,7 +1,7 @@
-"""Reading what strangers wrote: never more than is good for us, and never with an exception.
+"""Reads untrusted output: never more than a limit, and never with an exception.
 
-An agent may print a hundred megabytes, half a line or no UTF-8 at all. Of a large file the start and the end are
-read, because sessions are named first and results come last; lines that are too long are left out.
+An agent may print a hundred megabytes, half a line or invalid UTF-8. Of a large file the start and the end
+are read, because sessions are reported first and results last; lines that are too long are skipped.
 """
 
 import math
@@ -23,13 +23,13 @@ MAX_TEXT: Final = 8 << 20
 MAX_MESSAGE: Final = 2000
 CUT: Final = "\n[... cut here]"
 _MAX_DETAIL: Final = 200
-# Deeper JSON would exhaust the stack of whoever walks it.
+# Deeper JSON would exhaust the stack of recursive code.
 _MAX_DEPTH: Final = 200
 _STATUS: Final = re.compile(r"(?:status|code|error)\W{1,8}([45]\d\d)\b|\(([45]\d\d)\)", re.IGNORECASE)
 
 
 def lines_of(captured: Captured) -> Iterator[bytes]:
-    """Its lines without their ends, within the limits above. A file that cannot be read has none."""
+    """Its lines without line ends, within the limits above. A file that cannot be read has none."""
     try:
         with _opened(captured) as file:
             size = file.seek(0, 2)
@@ -47,7 +47,9 @@ def lines_of(captured: Captured) -> Iterator[bytes]:
 
 
 def objects_of(captured: Captured, *words: bytes) -> Iterator[Object]:
-    """The JSON objects among its lines that have one of the words, if any is given; other lines are chatter."""
+    """The JSON objects among its lines that contain one of the words, if any are given; other lines are
+    ignored.
+    """
     for line in lines_of(captured):
         found = as_object(line) if not words or any(word in line for word in words) else None
         if found is not None:
@@ -55,7 +57,7 @@ def objects_of(captured: Captured, *words: bytes) -> Iterator[Object]:
 
 
 def head_of(captured: Captured, most: int = MAX_TEXT) -> str:
-    """Its beginning as text."""
+    """Its start as text."""
     try:
         with _opened(captured) as file:
             content = file.read(most + 1)
@@ -92,7 +94,7 @@ def as_object(text: bytes | str) -> Object | None:
 
 
 def as_json(text: bytes | str) -> Any:
-    """The value, or None if it is no JSON or nested too deep."""
+    """The value, or None if it is not JSON or nested too deep."""
     if len(text) > MAX_LINE:
         return None
     try:
@@ -100,7 +102,7 @@ def as_json(text: bytes | str) -> Any:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-    # Counting is cheap, and nearly always enough.
+    # Counting is cheap, and nearly always sufficient.
     shallow = raw.count(b"{") + raw.count(b"[") <= _MAX_DEPTH or _is_shallow(found)
     return found if shallow else None
 
@@ -164,7 +166,7 @@ def bounded(text: str, most: int = MAX_TEXT) -> str:
 
 
 def one_line(text: str) -> str:
-    """For a message: one line, and not a long one."""
+    """For a message: one short line."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."
 
@@ -178,7 +180,7 @@ def detail_of(arguments: Any) -> str:
 
 
 def status_in(text: str) -> int | None:
-    """The HTTP status that a message speaks of."""
+    """The HTTP status in a message."""
     match = _STATUS.search(text[:MAX_MESSAGE])
     return int(match[1] or match[2]) if match else None
 

@@ -1,7 +1,7 @@
-"""Providers by their names: those built in, and those that other packages bring.
+"""Providers by name: built-in ones, and those of other packages.
 
-A package offers a provider as an entry point of the group `podium.providers`, under the name that workflows use; what
-it points to is called without arguments. Nothing is imported before it is asked for.
+A package offers a provider as an entry point of the group `podium.providers`, under the name that workflows
+use; the referenced object is called without arguments. Nothing is imported before it is needed.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from podium.providers.installed import load_installed
 from podium.providers.prices import Price
 
 GROUP: Final = "podium.providers"
-# Those that tell tokens and no prices.
+# Providers that report tokens and no prices.
 PRICED: Final = ("anthropic", "openai")
 BUILT_IN: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
 
 
 def find_provider(name: str, prices: Mapping[str, Price] | None = None) -> Provider:
-    """Raises `ProviderNotAvailable`. What is built in goes first: no package can take its place."""
+    """Raises `ProviderNotAvailable`. Built-in ones take precedence: no package can replace them."""
     if name in BUILT_IN:
         return _built_in(name, prices)
     for entry in entry_points(group=GROUP):
@@ -37,7 +37,7 @@ def provider_names() -> tuple[str, ...]:
 
 
 def installed_names() -> tuple[str, ...]:
-    """Those that other packages bring. Nothing of theirs is imported for it."""
+    """Those of other packages, without importing them."""
     return tuple(sorted({entry.name for entry in entry_points(group=GROUP)} - set(BUILT_IN)))
 
 

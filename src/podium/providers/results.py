@@ -1,6 +1,6 @@
-"""Results in JSON: how an agent is asked for one, and how it is found in what the agent said.
+"""Results in JSON: how an agent is asked for one, and how it is found in the agent's output.
 
-Agents that know schemas get the schema; for the others its text follows the prompt, where everybody can see it.
+Agents that support schemas get the schema; for the others its text is appended to the visible prompt.
 """
 
 import json
@@ -14,7 +14,7 @@ from podium.providers.reading import as_json
 
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
 
-# A program that ends while its reader is behind loses what it has not written yet.
+# A program that ends while its reader is behind loses its unwritten output.
 BROKEN_OFF: Final = failure("AGENT_TRUNCATED", "what it wrote ends in the middle of a line")
 
 
@@ -23,7 +23,7 @@ def schema_text(schema: Mapping[str, Any]) -> str:
 
 
 def with_contract(prompt: str, schema: Mapping[str, Any] | None) -> str:
-    """The prompt, and what the answer has to look like."""
+    """The prompt, and the required format of the answer."""
     if schema is None:
         return prompt
     return (
@@ -38,7 +38,7 @@ def repair_prompt(problem: str, schema: Mapping[str, Any]) -> str:
 
 
 def json_in(text: str) -> Any:
-    """The JSON that a text is, or the last fenced block in it; None if there is none."""
+    """The text as JSON, or the last fenced block in it; None if there is none."""
     found = as_json(text.strip())
     if found is not None:
         return found
@@ -49,7 +49,7 @@ def json_in(text: str) -> Any:
 def why_not(
     request: AgentRequest, text: str, structured: Any, denials: tuple[Denial, ...], exit_code: int = 0
 ) -> AgentError | None:
-    """What is wrong with an answer although nobody called it an error."""
+    """What is wrong with an answer that was not reported as an error."""
     if exit_code:
         return failure("AGENT_ERROR", f"it ended with exit code {exit_code} after its answer")
     if denials and not request.settings.allow_denials:

@@ -1,4 +1,4 @@
-"""Settings that not every provider has: they are ignored, and it is said."""
+"""Settings that not every provider has: they are ignored with a warning."""
 
 from collections.abc import Sequence
 from typing import Final

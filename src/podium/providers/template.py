@@ -1,6 +1,6 @@
 """An agent program that a workflow describes itself, under `providers:`.
 
-The program is started in the workspace with the prompt on its standard input, and is told the rest in variables:
+The program is started in the workspace with the prompt on its standard input, and gets the rest in variables:
 
     PODIUM_PROMPT_FILE   the prompt again, for a program with `stdin: none`
     PODIUM_MODEL, PODIUM_EFFORT, PODIUM_ACCESS, PODIUM_MAX_TURNS, PODIUM_MAX_TOKENS, PODIUM_SYSTEM_PROMPT_FILE
@@ -43,7 +43,7 @@ _IGNORED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What `model.plan.ProviderTemplate` says, with every template filled in."""
+    """`model.plan.ProviderTemplate` with every template filled in."""
 
     name: str
     argv: tuple[str, ...]
@@ -51,7 +51,7 @@ class Template:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     variables: tuple[str, ...] = ()
     result: Literal["text", "json"] = "text"
-    # Where in the JSON, with dots between the keys.
+    # Paths in the JSON, with dots between the keys.
     text_field: str | None = None
     session_field: str | None = None
     tokens_field: str | None = None
@@ -120,7 +120,7 @@ class Template:
         return AgentOutcome(text, None, session or request.resume, self._usage(found), error=error)
 
     def _usage(self, found: Object | None) -> Usage:
-        """How many of the tokens it read and how many it wrote is not asked for."""
+        """Input and output tokens are not distinguished."""
         tokens, cost = _at(found, self.tokens_field), _at(found, self.cost_field)
         return Usage(
             input_tokens=tokens if isinstance(tokens, int) and tokens is not True and tokens >= 0 else 0,

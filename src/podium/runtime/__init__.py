@@ -1,1 +1,3 @@
-"""Carries out what was decided: records within a budget, delivers to buses, starts queued runs, raises alerts."""
+"""Executes what was decided: records within a time budget, delivers to buses, starts queued runs, raises
+alerts.
+"""

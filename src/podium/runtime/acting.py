@@ -1,8 +1,8 @@
-"""Performs what the machine ordered: tasks, probes, timers. Each is answered through the inbox."""
+"""Performs what the machine ordered: tasks, probes, timers. Each answer is put into the inbox."""
 
 from podium.log.events import EventType
 from podium.machine.answers import stop_code
-from podium.machine.commands import CancelTask, Probe, RunTask
+from podium.machine.commands import CancelTask, Command, Probe, RunTask, SetTimer
 from podium.runtime.inbox import Inbox, PendingEvent
 from podium.runtime.task_slots import TaskSlots
 from podium.runtime.tasks.order import TaskResult, stopped
@@ -31,11 +31,11 @@ class Actions:
         self._world.tasks.start(task, engine_attempt, done)
 
     def stop(self, command: CancelTask) -> None:
-        """Every CancelTask is answered, also for a task that is not known here."""
+        """Every CancelTask is answered, including those for unknown tasks."""
         key = (command.path, command.attempt)
         self._slots.drop(key)
         if self._inbox.answers(key):
-            return  # its end is on its way
+            return  # its end is being recorded
         if not self._world.tasks.stop(*key, command.code, force=command.force):
             ended = stopped(stop_code(command))
             attempt = self._slots.engine_attempt(key)
@@ -44,3 +44,16 @@ class Actions:
     def probe(self, probe: Probe) -> None:
         payload = {"key": probe.key, "answers": [self._world.ask(question) for question in probe.questions]}
         self._inbox.submit(PendingEvent(EventType.PROBE_ANSWERED, payload=payload, subject=probe.key))
+
+    def is_under_way(self, command: Command) -> bool:
+        """Whether it is carried out already, or its answer is about to be recorded."""
+        match command:
+            case RunTask():
+                key = (command.path, command.attempt)
+                return self._slots.is_running(key) or self._inbox.answers(key)
+            case SetTimer():
+                return command.key in self.timers or self._inbox.answers(command.key)
+            case Probe():
+                return self._inbox.answers(command.key)
+            case _:
+                return False

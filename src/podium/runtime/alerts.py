@@ -1,7 +1,7 @@
 """Alerts reach people once: as an event in the run's log, and through a hook.
 
-The event's key is made of code and subject, so that however many processes see the same thing, the log has it once;
-and only whoever got it into the log calls the hook.
+The event's key is made of code and subject, so the log has it once, however many processes detect the same
+condition; and only the process that recorded it calls the hook.
 """
 
 import logging
@@ -12,6 +12,7 @@ from podium.log.ids import RunId
 from podium.log.times import timestamp
 from podium.ports.bus import AlertHook
 from podium.ports.clock import Clock
+from podium.ports.log_fields import about
 from podium.ports.store import EventLog
 from podium.runtime.writing import new_event
 
@@ -20,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 def log_alert(run_id: RunId | None, alert: Alert) -> None:
     """The default hook."""
-    logger.error("%s%s: %s", alert.code, f" (run {run_id})" if run_id else "", alert.message)
+    fields = {"run": run_id} if run_id else {}
+    logger.error(
+        "%s%s: %s", alert.code, f" (run {run_id})" if run_id else "", alert.message, extra=about(**fields)
+    )
 
 
 class Alerting:
@@ -47,7 +51,7 @@ class Alerting:
         return True
 
     def notify(self, alert: Alert) -> None:
-        """An alert that concerns no single run goes to the hook alone."""
+        """An alert that does not concern a single run is only passed to the hook."""
         self._hook(None, alert)
 
     def lag_is_high(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""The lease of an attempt (G45): it says which worker carries out the attempt, and counts the workers that did.
+"""The lease of an attempt (G45): it says which worker executes the attempt, and counts its workers.
 
-Its generation is the engine attempt: it keeps counting when an engine starts to count again. The lease is renewed while
-the work is under way and lapses with the worker. A worker that was thought dead finds out when it renews its lease, and
-at the latest when it records the end, which is refused.
+Its generation is the number of the engine attempt: it keeps counting when an engine restarts its own count.
+The lease is renewed while the work is in progress and expires if the worker dies. A worker that was presumed
+dead finds out when it renews its lease, or at the latest when it records the end, which is refused.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ ATTEMPT_LEASE: Final = timedelta(seconds=5)
 _RENEWALS_PER_LEASE: Final = 3
 
 
-# The run's fence, as it is now.
+# Returns the run's current fence.
 RunFence: TypeAlias = Callable[[], Awaitable[Fence]]
 
 
 class AttemptTakenOver(PodiumError):
-    """Another engine attempt carries it out now: nothing more is recorded here."""
+    """Another engine attempt executes it now: nothing more is recorded here."""
 
     code = "ATTEMPT_TAKEN_OVER"
 
 
 class AttemptLease:
-    """`owner` names one engine attempt: what asks again with the same name is the same one."""
+    """`owner` names one engine attempt: repeated requests with the same name come from the same one."""
 
     def __init__(
         self, store: Store, writer: RunWriter, run_id: RunId, run_fence: RunFence, claim: AttemptClaim
@@ -55,7 +55,7 @@ class AttemptLease:
         return self._lease
 
     async def start(self, writes: Sequence[EventWrite], drop_wake_ups: Sequence[str]) -> StartedAttempt:
-        """Append, and take the lease if it is to be had."""
+        """Append, and take the lease if it is available."""
 
         async def call() -> StartedAttempt:
             until = self._from_now()
@@ -73,11 +73,13 @@ class AttemptLease:
         return await self._writer.outlast(call)
 
     def _from_now(self) -> float:
-        # As stores do: also while the machine sleeps.
+        # The same clock as in stores: it also advances while the machine is suspended.
         return time.clock_gettime(time.CLOCK_BOOTTIME) + self._claim.ttl.total_seconds()
 
     async def prove(self) -> None:
-        """Right before the work starts. Raises `AttemptTakenOver` if this process was frozen for too long."""
+        """Called right before the work starts. Raises `AttemptTakenOver` if this process was frozen for too
+        long.
+        """
         if time.clock_gettime(time.CLOCK_BOOTTIME) >= self._until and not await self._renew():
             raise taken_over(self._claim)
 
@@ -85,9 +87,9 @@ class AttemptLease:
         return time.clock_gettime(time.CLOCK_BOOTTIME) < self._until
 
     def keep(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
-        """Until `finish`, or until it is another's."""
+        """Renew the lease until `finish`, or until another worker has taken it."""
         pause = self._claim.ttl.total_seconds() / _RENEWALS_PER_LEASE
-        # Not a task yet: most attempts end before.
+        # Not a task yet: most attempts end before the first renewal.
         self._timer = asyncio.get_running_loop().call_later(pause, self._start_renewing, on_lost)
 
     def _start_renewing(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
@@ -100,7 +102,7 @@ class AttemptLease:
             self.keep(on_lost)
 
     async def finish(self) -> None:
-        """The work is done. What is being asked of the store is still waited for: it may change the fence."""
+        """The work is done. Waits for a running request to the store, because that may change the fence."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -108,7 +110,7 @@ class AttemptLease:
             await asyncio.gather(self._renewing, return_exceptions=True)
 
     def give_up(self) -> None:
-        """It is not kept any longer, and what is being asked of the store does not matter."""
+        """Stop renewing, without waiting for a running request to the store."""
         self._is_over = True
         if self._renewing is not None:
             self._renewing.cancel()
@@ -122,7 +124,9 @@ class AttemptLease:
         return await self._take_again()
 
     async def _take_again(self) -> bool:
-        """It had lapsed: the store was away, or this process was frozen. If no one had it since, it is still ours."""
+        """The lease had expired: the store was unavailable, or this process was frozen. It can be reclaimed
+        if no other worker has held it since.
+        """
         before = self.held.fence.generation
         try:
             started = await self.start((), ())
@@ -132,7 +136,7 @@ class AttemptLease:
             return False
         if started.lease.fence.generation == before + 1:
             return True
-        # Another worker had it and is gone. What it has done to our processes is not known.
+        # Another worker had it and is gone. What that worker did to our processes is unknown.
         await self.release()
         return False
 

@@ -1,11 +1,12 @@
 """Attempts on a worker that serves many runs; the process that decides about these runs is elsewhere.
 
-An attempt starts with one transaction: what precedes it in the log, and its lease. Then the work is done, and its end
-is appended under the lease. So a step costs two commits, and of two workers with the same attempt only one records
-anything. An *engine attempt* is one worker's try at an attempt; the generation of the lease counts them.
+An attempt starts with one transaction: the events that precede it in the log, and its lease. Then the work is
+done, and its end is appended under the lease. So a step costs two commits, and of two workers with the same
+attempt only one records anything. An *engine attempt* is the execution of an attempt by one worker; the
+generation of the lease counts them.
 
-    engine_attempt  one worker's try at an attempt    hosted_runs  what a run needs on this host
-    attempt_lease   whose attempt it is               run_writer   appending, also while the store is away
+    engine_attempt  one worker's execution of an attempt    hosted_runs  what a run needs on this host
+    attempt_lease   which worker owns the attempt           run_writer   appending, with retries during outages
 """
 
 import contextlib
@@ -28,16 +29,18 @@ Key = tuple[str, str, int]
 
 
 class AttemptNotStarted(PodiumError):
-    """The run cannot be prepared on this host. Nothing was done: it can be tried again, or elsewhere."""
+    """The run cannot be prepared on this host. Nothing was done, so the attempt can be retried here or
+    elsewhere.
+    """
 
     code = "ATTEMPT_NOT_STARTED"
 
 
 class Attempts:
-    """One for each worker process. `lease`: how long an attempt is a worker's that does not renew it.
+    """One per worker process. `lease`: how long a worker owns an attempt without renewing it.
 
-    `replaces`: an engine that orders an attempt which is under way here has given that one up, and the new one takes
-    its place. Otherwise the order was repeated, and waits until the attempt is over.
+    `replaces`: an engine that orders an attempt which is running here has given that execution up, and the
+    new one replaces it. Otherwise the order was repeated, and waits until the attempt is over.
     """
 
     def __init__(
@@ -61,14 +64,14 @@ class Attempts:
     async def perform(
         self, order: AttemptOrder, fence: Fence | RunFence, stop: StopRequest | None = None
     ) -> AttemptEnd:
-        """Carry out an attempt and record its end, or return the end that is in the log.
+        """Execute an attempt and record its end, or return the end that is in the log.
 
-        `fence` is the run's; a function, if it may change meanwhile. A stop that was asked for before also ends what
-        another worker carries out: its processes on this host are gone when this returns, and elsewhere it stops them
-        when it renews its lease.
+        `fence` is the run's; pass a function if it may change during the call. A stop that was requested
+        before also ends the execution by another worker: its processes on this host are gone when this
+        returns, and on another host it stops them when it renews its lease.
 
-        Raises `AttemptTakenOver` if another engine attempt has it, `WorkerStopped` after `close`, `AttemptNotStarted`
-        if the run cannot be prepared here, `StaleFence` if the run is another's.
+        Raises `AttemptTakenOver` if another engine attempt has it, `WorkerStopped` after `close`,
+        `AttemptNotStarted` if the run cannot be prepared here, `StaleFence` if another process owns the run.
         """
         key = (order.run_id, order.path, order.attempt)
         run_fence = _fixed(fence) if isinstance(fence, Fence) else fence
@@ -106,7 +109,7 @@ class Attempts:
         dropped: Sequence[str] = (),
         wake_ups: Sequence[WakeUp] = (),
     ) -> Written:
-        """Record what is not part of an attempt, in one transaction."""
+        """Record events that do not belong to an attempt, in one transaction."""
         writes = await self._writer.writes(RunId(run_id), drafts)
         return written(
             await self._writer.outlast(
@@ -117,28 +120,28 @@ class Attempts:
         )
 
     async def read(self, run_id: str, after: int, limit: int = 1000) -> list[LoggedEvent]:
-        """What follows a record, with the values that the log keeps elsewhere."""
+        """The events after a record, with the values that the log stores elsewhere."""
         records = await self._writer.outlast(
             lambda: self._store.read(RunId(run_id), after=after, limit=limit)
         )
         return await self.logged(records)
 
     async def logged(self, records: Sequence[EventRecord]) -> list[LoggedEvent]:
-        """With the values that the log keeps elsewhere."""
+        """The events with the values that the log stores elsewhere."""
         return [await self._writer.logged(record) for record in records]
 
     async def ask(self, run_id: str, questions: Sequence[Question]) -> list[bool]:
-        """What the world answers here."""
+        """Answer questions about the environment on this host."""
         async with self._runs.use(RunId(run_id)) as run:
             return [run.run_tasks.ask(question) for question in questions]
 
     async def kill(self, run_id: str, path: str, attempt: int) -> None:
-        """End the processes of an attempt on this host, whichever worker started them."""
+        """Kill the processes of an attempt on this host, whichever worker started them."""
         async with self._runs.use(RunId(run_id)) as run:
             await run.run_tasks.stop_orphans_of(path, attempt, forced=lambda: True)
 
     def forget(self, run_id: str) -> None:
-        """The run has ended: what it needs on this host is closed as soon as nothing uses it."""
+        """The run has ended: its resources on this host are released as soon as nothing uses them."""
         self._runs.close_if_idle(RunId(run_id))
 
     async def close(self) -> None:

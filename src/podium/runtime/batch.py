@@ -21,6 +21,7 @@ from podium.machine.commands import (
 )
 from podium.machine.task_queue import TaskKey
 from podium.runtime.acting import Actions
+from podium.runtime.expiring import ArtifactAges, encoded_with_expiry, with_expiry
 from podium.runtime.inbox import PendingEvent
 from podium.runtime.spilling import is_spilled
 from podium.runtime.task_slots import TaskSlots
@@ -37,29 +38,31 @@ class Batch:
         now: Callable[[], Timestamp],
         slots: TaskSlots,
         actions: Actions,
+        artifact_ages: ArtifactAges,
     ) -> None:
         self._machine = machine
         self._identity = identity
         self._now = now
         self._slots = slots
         self._actions = actions
+        self._artifact_ages = artifact_ages
         self.writes: list[EventWrite] = []
         self.reports: list[Report] = []
         self.acts: list[Callable[[], None]] = []
         self.timers: list[SetTimer] = []
         self.dropped: list[str] = []
-        # Nothing may have come after this record.
+        # The append fails if the log has a record after this one.
         self.after = machine.last_seq
-        # Slots given and taken, to be put back if nothing of this counts.
+        # Slots taken and released, to be restored if the batch is discarded.
         self._started: list[TaskKey] = []
         self._ended: list[TaskKey] = []
-        # No payload is larger than an event may be.
+        # False if a payload is larger than an event may be.
         self.fits = True
-        # When the newest event happened: what follows from it happens at the same time. None: not known yet.
+        # Time of the newest event: what follows from it has the same time. None: not known yet.
         self._at: Timestamp | None = None
 
     def fold(self, pending: PendingEvent) -> None:
-        """Record something, and learn what follows from it."""
+        """Record an event, and fold what follows from it."""
         self._at = max(self._now(), pending.due)
         self._fold(pending)
 
@@ -74,11 +77,16 @@ class Batch:
             self._at = self._now()
         if not self.writes:
             self.after = machine.last_seq
+        payload, encoded = pending.payload, pending.encoded
+        if pending.event_type in TASK_ENDS and "artifacts" in payload:
+            payload = with_expiry(payload, self._at, self._artifact_ages)
+            if encoded is not None:
+                encoded = encoded_with_expiry(encoded, self._at, self._artifact_ages)
         write = new_event(
             self._identity,
             pending.event_type,
             self._at,
-            pending.encoded if pending.encoded is not None else encode_payload(pending.payload),
+            encoded if encoded is not None else encode_payload(payload),
             step_id=pending.path,
             attempt=pending.attempt,
             engine_attempt=pending.engine_attempt,
@@ -88,7 +96,7 @@ class Batch:
         self.writes.append(write)
         if pending.subject is not None and pending.event_type == EventType.TIMER_FIRED:
             self.dropped.append(pending.subject)
-        whole_payload = encode_payload(pending.payload) if is_spilled(write.payload) else write.payload
+        whole_payload = encode_payload(payload) if is_spilled(write.payload) else write.payload
         self._obey(machine.advance(foreseen(self._identity, write, machine.last_seq + 1, whole_payload)))
         if pending.event_type in TASK_ENDS:
             key = (str(pending.path), pending.attempt)
@@ -123,16 +131,16 @@ class Batch:
             )
 
     def start_waiting(self) -> None:
-        """Start tasks for which there is room: their StepStarted is in the same transaction.
+        """Start tasks for which there are free slots: their StepStarted is in the same transaction.
 
-        While the run is held they keep waiting, also those that an earlier process had started: after RunPaused
-        nothing starts.
+        While the run is held they keep waiting, including those that an earlier process had started: after
+        RunPaused nothing starts.
         """
         machine, slots = self._machine, self._slots
         while not machine.hold.reasons and (task := slots.take_next()) is not None:
             key = (task.path, task.attempt)
             if not machine.may_start(*key):
-                continue  # stopped before there was room, and answered by what stopped it
+                continue  # stopped before a slot was free, and answered by what stopped it
             slots.occupy((key,))
             self._started.append(key)
             if not machine.has_started(*key):
@@ -147,11 +155,11 @@ class Batch:
 
     @property
     def only_starts_tasks(self) -> bool:
-        """Nothing is left to be stored if the tasks do not start."""
+        """Whether nothing remains to be stored if the tasks do not start."""
         return all(write.event_type == EventType.STEP_STARTED for write in self.writes)
 
     def undo(self) -> None:
-        """It was refused: what was to start has not started, and what has ended is not recorded."""
+        """The append was refused: restore the slots of tasks that were to start or have ended."""
         self.undo_started()
         self._slots.occupy(self._ended)
 

@@ -1,8 +1,9 @@
-"""What ran beside a step: in other branches, in other items of a parallel loop, in a graph without depending on it.
+"""What ran beside a step: in other branches, in other items of a parallel loop, in a graph without depending
+on it.
 
-A rerun from such a step repeats the step and what follows from it. What ran beside it neither precedes nor follows it:
-a task there that completed keeps its result, also if it was still running when the step started. A race (`join: any` or
-`majority`) is held again, because its outcome depends on which branch is first.
+A rerun from such a step repeats the step and what follows from it. What ran beside it neither precedes nor
+follows it: a task there that completed keeps its result, even if it was still running when the step started.
+A race (`join: any` or `majority`) is repeated, because its outcome depends on which branch is first.
 """
 
 from collections import defaultdict
@@ -26,13 +27,13 @@ _ENDING: Final = (Way.FAILED, Way.NO_TRANSITION)
 
 
 def beside(plan: Plan, step: str) -> IsBeside | None:
-    """Tells of a path whether it is beside the step; None if nothing is."""
+    """A function that says whether a path is beside the step; None if nothing is."""
     tests = list(_tests(plan.workflow, step))
     return (lambda path: any(test(path) for test in tests)) if tests else None
 
 
 def _tests(workflow: Workflow, path: str) -> Iterator[IsBeside]:
-    """One for each list or loop around the step whose parts run at the same time."""
+    """One for each list or loop around the step whose parts run concurrently."""
     block: Block | None = workflow.block
     others: Callable[[Block, str], frozenset[str]] = _others_of_graph
     before = ""
@@ -46,7 +47,7 @@ def _tests(workflow: Workflow, path: str) -> Iterator[IsBeside]:
         if isinstance(step.body, ForEach) and step.body.parallel and "[" in part and _waits_for_all(step):
             yield _in_other_items(before + part)
         others = _others_of_branches if isinstance(step.body, Parallel) else _others_of_graph
-        # Who is first decides a race, and so does what its branches have done.
+        # The winner of a race depends on timing, and so do the results of its branches.
         block = _inside(step) if not isinstance(step.body, Parallel) or _waits_for_all(step) else None
         before = f"{before}{part}/"
 
@@ -70,7 +71,7 @@ def _others_of_branches(block: Block, name: str) -> frozenset[str]:
 
 
 def _others_of_graph(block: Block, name: str) -> frozenset[str]:
-    """What does not depend on the step, directly or not."""
+    """The steps that do not depend on the step, directly or indirectly."""
     if block.discipline != "graph":
         return frozenset()
     dependents = defaultdict(list)
@@ -106,9 +107,10 @@ def _in_other_items(item: str) -> IsBeside:
 
 
 def same_visits(plan: Plan, continued: Continued) -> IsSameVisit:
-    """Tells of two ends of one path whether the second is of the same visit: the run was reopened, and repeated it.
+    """A function that says of two ends of one path whether the second belongs to the same visit: the run was
+    reopened and repeated it.
 
-    Only if the failure ended its list. If the list continued elsewhere, the second may be another visit.
+    True only if the failure ended its list. If the list continued elsewhere, the second may be another visit.
     """
     decisive = frozenset(_decisive(plan.workflow.block))
 
@@ -120,7 +122,7 @@ def same_visits(plan: Plan, continued: Continued) -> IsSameVisit:
 
 
 def _decisive(block: Block, before: str = "") -> Iterator[str]:
-    """The steps whose failures end the list they are in."""
+    """The steps whose failures end the list that contains them."""
     for step in block.steps:
         ways = [way_on(block.discipline, step.on, event) for event in _FAILURES]
         if all(way in _ENDING for way in ways) and not step.allow_failure:
@@ -133,11 +135,11 @@ def _decisive(block: Block, before: str = "") -> Iterator[str]:
 def completed_beside(
     records: Sequence[EventRecord], reached: int, is_same_visit: IsSameVisit
 ) -> Iterator[tuple[int, EventRecord]]:
-    """Of one path: the attempt that a rerun starts, and the completion that answers it.
+    """For one path: the attempts that a rerun starts, and the completions that answer them.
 
-    `reached`: the number of the event with which the step itself was reached. Attempts that had ended until then are
-    taken over with their numbers, except for a failure that was repaired later. Later tries of one visit are answered
-    at once: nothing fails or is waited for again.
+    `reached`: the number of the event with which the step itself was reached. Attempts that had ended before
+    it are copied with their numbers, except for a failure that was repaired later. Later attempts of one
+    visit are answered immediately: no failure and no delay is repeated.
     """
     ended = [one for one in records if one.event_type in STEP_ENDS]
     repaired = repaired_beside(records, reached, is_same_visit)
@@ -146,7 +148,7 @@ def completed_beside(
     scheduled = {_number(one) for one in records if one.event_type == _STARTED_AGAIN}
     for record, following in zip_longest(ended, ended[1:]):
         if record.run_seq < reached or _number(record) in scheduled or _was_stopped(record):
-            continue  # taken over with its number, or its visit took the next attempt
+            continue  # copied with its number, or its visit continued with the next attempt
         if record.event_type == EventType.STEP_COMPLETED:
             yield attempt, record
         elif record.event_type != EventType.STEP_SKIPPED:
@@ -159,7 +161,9 @@ def completed_beside(
 def repaired_beside(
     records: Sequence[EventRecord], reached: int, is_same_visit: IsSameVisit
 ) -> EventRecord | None:
-    """Of one path: the failure that it had ended with when the step was reached, if that visit completed later."""
+    """For one path: the failure that it had ended with when the step was reached, if that visit completed
+    later.
+    """
     ended = [one for one in records if one.event_type in STEP_ENDS]
     for failed, following in pairwise(ended):
         if failed.run_seq < reached <= following.run_seq and failed.event_type == EventType.STEP_FAILED:

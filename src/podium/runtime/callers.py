@@ -1,8 +1,8 @@
-"""Who asks: the user of the operating system, and whether the process that asks was started by a run.
+"""Identity of the caller: the user of the operating system, and whether a run started the calling process.
 
-A step must not decide about its own run. Its processes descend from the run's driver (a subreaper: what they leave
-behind becomes its child, so that leaving one's parent does not help), and they and their ancestors carry the run's id
-in the environment they were started with.
+A step must not decide about its own run. Its processes descend from the run's driver (a subreaper: orphans
+become its children, so that detaching from the parent does not help), and they and their ancestors have the
+run's id in the environment they were started with.
 """
 
 import os
@@ -20,14 +20,14 @@ _MARK: Final = "PODIUM_RUN_ID"
 class Caller(NamedTuple):
     user: str
     uid: int
-    # Number and start of every process above it.
+    # Pid and start time of every ancestor process.
     ancestors: frozenset[tuple[int, int]] = frozenset()
-    # The runs in its environment and in those of its ancestors.
+    # The run ids in its environment and in those of its ancestors.
     runs: frozenset[str] = frozenset()
 
 
 def os_user() -> tuple[str, int]:
-    """Name and number of the user that this process runs as."""
+    """Name and id of the user that this process runs as."""
     uid = os.getuid()
     return user_name(uid), uid
 
@@ -41,7 +41,7 @@ def this_caller() -> Caller:
 
 
 def reason_to_refuse(caller: Caller, run_id: str, owner: str | None) -> str | None:
-    """Why the caller belongs to the run; None if it does not. `owner`: of the run's lease."""
+    """Why the caller belongs to the run; None if it does not. `owner`: the owner of the run's lease."""
     if run_id in caller.runs:
         return f"this process has {_MARK}={run_id} in its environment or in that of a process that started it"
     holder = holders.holder_of(owner) if owner is not None else None

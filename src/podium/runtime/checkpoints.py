@@ -1,8 +1,9 @@
-"""Checkpoints: a driver saves what its run has come to, and a resume reads the newest one and the records after it.
+"""Checkpoints: a driver saves the state of its run, and a resume reads the newest one and the records after
+it.
 
-A checkpoint is a cache of the log. One that is missing, damaged, made by another release, under other rules or for
-another plan, or that does not belong to this log, is ignored, and the log is replayed from its start. So nothing
-here may raise, and nothing is stored in a checkpoint alone.
+A checkpoint is a cache of the log. One that is missing, damaged, made by another release, under other rules
+or for another plan, or that does not belong to this log, is ignored, and the log is replayed from its start.
+So nothing here may raise, and a checkpoint contains nothing that is not in the log.
 """
 
 import asyncio
@@ -22,21 +23,20 @@ from podium.log.notes import RunNotes
 from podium.machine import RULES_VERSION, Machine
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
+from podium.ports.log_fields import about
 from podium.runtime.reading import READ_BATCH
 from podium.version import __version__
 
-# Changed with every change of what is saved.
-_FORMAT: Final = 4
+# Incremented whenever the saved data changes.
+_FORMAT: Final = 5
 VERSION: Final = f"{__version__}/{_FORMAT}"
 # A larger one costs more than it saves.
 _MAX_BYTES: Final = 64 * 1024 * 1024
-# A checkpoint that is only read by the process that made it needs no other name for its plan.
-_THIS_PLAN: Final = ""
 _LOG: Final = logging.getLogger(__name__)
 
 
 class CheckpointStore(Protocol):
-    """What is needed of a store."""
+    """The part of a store that is used here."""
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]: ...
 
@@ -46,15 +46,15 @@ class CheckpointStore(Protocol):
 
 
 class SavedView(Protocol):
-    """A view that can continue from what it saved."""
+    """A view that can continue from its saved state."""
 
     def saved(self) -> bytes | None:
-        """Everything that it has been told of so far; None if it cannot continue from here."""
+        """Its state after everything it has received so far; None if it cannot continue from here."""
         ...
 
 
 class _Body(msgspec.Struct):
-    # Of the record that it covers: a checkpoint of another log does not have it.
+    # Id of the newest record it covers: a checkpoint that belongs to another log does not match.
     event_id: str
     machine: msgspec.Raw
     engine_attempts: list[tuple[str, int, int]]
@@ -67,7 +67,7 @@ class Saved(msgspec.Struct, frozen=True):
     run_seq: int
     plan_sha256: str
     machine: bytes
-    # Engine attempts of tasks under way, by path and attempt.
+    # Engine attempts of running tasks, by path and attempt.
     engine_attempts: dict[tuple[str, int], int]
     views: Mapping[str, bytes]
 
@@ -76,22 +76,11 @@ def plan_digest(plan: Plan) -> str:
     return sha256(plan_bytes(plan)).hexdigest()
 
 
-# --- the machine as bytes -------------------------------------------------------------------------
-
-
-def encode_machine(machine: Machine) -> bytes:
-    return msgspec.json.encode(machine.checkpoint(_THIS_PLAN))
-
-
-def decode_machine(plan: Plan, encoded: bytes, program: Any = None) -> Machine:
-    return Machine.restore(plan, msgspec.json.decode(encoded), _THIS_PLAN, program)
-
-
 # --- reading --------------------------------------------------------------------------------------
 
 
 async def newest(store: CheckpointStore, run_id: RunId) -> Saved | None:
-    """The newest checkpoint of a run, whatever its plan; None if there is none that can be used."""
+    """The newest usable checkpoint of a run, whatever its plan, or None."""
     try:
         found = await store.load_checkpoint(run_id)
         body = _body_of(found) if found is not None else None
@@ -101,7 +90,7 @@ async def newest(store: CheckpointStore, run_id: RunId) -> Saved | None:
     except RunNotFound:
         raise
     except PodiumError as error:
-        _LOG.info("no checkpoint of run %s is used: %s", run_id, error)
+        _LOG.info("no checkpoint of run %s is used: %s", run_id, error, extra=about(run=run_id))
         return None
     if not records or records[0].run_seq != found.run_seq or records[0].event_id != body.event_id:
         return None
@@ -128,11 +117,11 @@ async def newest_for(store: CheckpointStore, run_id: RunId, plan: Plan) -> Saved
 
 
 def machine_of(plan: Plan, saved: Saved, program: Any = None) -> Machine | None:
-    """The machine of a checkpoint; None if it cannot be made from it."""
+    """The machine of a checkpoint; None if it cannot be restored."""
     try:
-        return decode_machine(plan, saved.machine, program)
+        return Machine.restore(plan, saved.machine, program=program)
     except Exception:
-        # Whatever it is, the log says the same.
+        # Any error is acceptable, because the log can be replayed instead.
         _LOG.info("the checkpoint at event %s cannot be used", saved.run_seq, exc_info=True)
         return None
 
@@ -153,7 +142,7 @@ async def notes_of(store: CheckpointStore, run_id: RunId) -> RunNotes:
 
 
 class CheckpointWriter:
-    """Saves checkpoints of one run, beside what its driver does: nothing waits for them."""
+    """Saves checkpoints of one run concurrently with its driver, which does not wait for them."""
 
     def __init__(
         self,
@@ -173,7 +162,9 @@ class CheckpointWriter:
         self._saving: asyncio.Task[None] | None = None
 
     def save(self, run_seq: int, machine: bytes, attempts: Mapping[tuple[str, int], int]) -> int:
-        """Everything up to `run_seq` is in the log, and the views know of it. Returns the size in bytes."""
+        """Everything up to `run_seq` is in the log, and the views have received it. Returns the size in
+        bytes.
+        """
         if self._saving is not None and not self._saving.done():
             return 0
         views = {name: view.saved() for name, view in self._views.items()}
@@ -186,7 +177,7 @@ class CheckpointWriter:
         return size
 
     async def close(self) -> None:
-        """Wait for the one that is being saved."""
+        """Wait for the checkpoint that is being saved."""
         if self._saving is not None:
             await asyncio.wait((self._saving,))
 
@@ -202,4 +193,5 @@ class CheckpointWriter:
             checkpoint = Checkpoint(run_seq, VERSION, RULES_VERSION, self._plan_sha256, digest, encoded)
             await self._store.save_checkpoint(self._run_id, checkpoint)
         except PodiumError as error:
-            _LOG.info("the checkpoint of run %s is not saved: %s", self._run_id, error)
+            fields = about(run=self._run_id)
+            _LOG.info("the checkpoint of run %s is not saved: %s", self._run_id, error, extra=fields)

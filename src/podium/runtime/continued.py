@@ -1,7 +1,8 @@
-"""Paths inside of composites that a reopened run has continued.
+"""Paths inside composites that a reopened run has continued.
 
-What starts for the first time in a continued composite is below its new number: `Pay All#2[4]/Pay`. It is still the
-same visit of `Pay All`, and a run that does not fail has `Pay All[4]/Pay` for it.
+What starts for the first time in a continued composite has the composite's new attempt number in its path:
+`Pay All#2[4]/Pay`. It still belongs to the same visit of `Pay All`; in a run that does not fail, its path is
+`Pay All[4]/Pay`.
 """
 
 import re
@@ -15,7 +16,7 @@ _NUMBER: Final = re.compile(r"^([^#\[]*)(?:#(\d+))?(.*)$", re.DOTALL)
 
 
 class Continued:
-    """Which attempts of composites continued the attempt before, and when the run was reopened."""
+    """Which attempts of composites continued the previous attempt, and when the run was reopened."""
 
     def __init__(self) -> None:
         # By the path of a composite: its attempts, each with the number of its record.
@@ -32,7 +33,7 @@ class Continued:
         return any(first < seq < last for seq in self._reopened)
 
     def uninterrupted(self, path: str, since: int = 0) -> str:
-        """The path, if nothing had been continued after the record `since`."""
+        """The path as if nothing had been continued after the record `since`."""
         before, plain = "", []
         for part in path.split("/"):
             found = _NUMBER.match(part)

@@ -1,5 +1,6 @@
-"""An event that was recorded before says something else than the one that is written now: the record wins, and an
-operator is told once. It means that two processes did the same work with different results, or that one is wrong.
+"""An event that was recorded before differs from the one that is written now: the record takes precedence,
+and one alert is raised. It means that two processes did the same work with different results, or that one of
+them is wrong.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ from typing import Final
 from podium.errors import PodiumError
 from podium.log.alerts import AlertCode
 from podium.log.events import EventType, EventWrite, encode_payload
+from podium.ports.log_fields import about
 from podium.ports.store import AppendedEvent, EventLog
 from podium.runtime.writing import new_event
 
@@ -21,7 +23,7 @@ async def alert_about_differences(
 ) -> None:
     for write, one in zip(writes, appended, strict=True):
         if one.differs:
-            # The work has been done: an alert that cannot be stored must not stop it.
+            # The work has been done: it must not fail because an alert cannot be stored.
             with contextlib.suppress(PodiumError):
                 await _alert(store, write, one)
 
@@ -43,4 +45,6 @@ async def _alert(store: EventLog, write: EventWrite, one: AppendedEvent) -> None
     )
     (raised,) = await store.append(record.run.run_id, [alert])
     if not raised.duplicate:
-        _LOG.error("%s (run %s): %s", AlertCode.EVENT_CONTENT_DIFFERS, record.run.run_id, message)
+        run_id = record.run.run_id
+        fields = about(run=run_id, tenant=record.run.tenant_id)
+        _LOG.error("%s (run %s): %s", AlertCode.EVENT_CONTENT_DIFFERS, run_id, message, extra=fields)

@@ -1,4 +1,4 @@
-"""Watches over a pause: steps that still run long after it are an operator's business."""
+"""Monitors pauses: raises an alert if steps still run long after a pause was requested."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,19 +15,21 @@ _LOOK_SECONDS: Final = 5.0
 
 
 class Draining(Protocol):
-    """A driver, as far as this asks it."""
+    """The part of a driver that is used here."""
 
     @property
     def running(self) -> int: ...
 
     @property
     def draining_since(self) -> int | None:
-        """Which pause lets running steps finish: 1 is the first of the run; None while nothing is drained."""
+        """The number of the pause that lets running steps finish, starting at 1; None while nothing is
+        drained.
+        """
         ...
 
 
 async def watch_draining(driver: Draining, run_id: RunId, alerting: "Callable[[], Alerting]") -> None:
-    """Raise PAUSE_DRAIN_TIMEOUT once for each pause that is not drained in time. By the monotonic clock.
+    """Raise PAUSE_DRAIN_TIMEOUT once for each pause that is not drained in time. Uses the monotonic clock.
 
     `alerting` is called with the first alert: most runs have none.
     """
@@ -50,5 +52,5 @@ async def _alert(alerting: "Alerting", run_id: RunId, pause: int, running: int) 
     try:
         await alerting.raise_alert(run_id, Alert(AlertCode.PAUSE_DRAIN_TIMEOUT, str(pause), message))
     except PodiumError:
-        return False  # the store is away: tried again
+        return False  # the store is unavailable: tried again
     return True

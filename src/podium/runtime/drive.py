@@ -1,38 +1,30 @@
-"""The loop that drives a run: read, decide, record, act. It has no rule about workflows.
+"""The loop that drives a run: read, decide, record, act. It has no rules about workflows.
 
-Whatever happens (a task ends, a timer is due, the world answers) is folded by the machine first; then the event and all
-that was decided because of it are appended in one transaction, on condition that nothing came in between; and only then
-is anything performed. So a step costs one commit, and a crash repeats a command but never forgets one. If something
-did come in between (a signal from another process), nothing of it counts: the log is read again and folded in its own
-order, and what had happened is taken up once more.
+Whatever happens (a task ends, a timer is due, a probe is answered) is folded by the machine first; then the
+event and all decisions that follow from it are appended in one transaction, on condition that nothing else
+was appended before; and only then is anything performed. So a step costs one commit, and a crash repeats a
+command but never loses one. If something else was appended (a signal from another process), the whole batch
+is discarded: the log is read again and folded in its own order, and the pending events are processed once
+more.
 
     inbox      what is to be recorded next           batch       one transaction, and what follows it
     run_log    the log under our lease               acting      tasks, probes
     timers     what is due when                      task_slots  which tasks run, which wait
-    view_feed  records and reports for those who look on
+    view_feed  records and reports for observers
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
-from podium.errors import LogMoved, PodiumError, StoreUnavailable
+from podium.errors import LogMoved
 from podium.log.events import EventRecord, EventType, RunIdentity
 from podium.log.leases import Fence
 from podium.log.times import Timestamp, timestamp
 from podium.log.transitions import TASK_ENDS
 from podium.machine import Machine
-from podium.machine.commands import (
-    CancelTask,
-    Command,
-    ContextReport,
-    Probe,
-    Report,
-    RunTask,
-    ScopeReport,
-    SetTimer,
-)
+from podium.machine.commands import CancelTask, Command, ContextReport, Report, RunTask, ScopeReport, SetTimer
 from podium.plan.plan import Plan
 from podium.ports.store import AppendedEvent
 from podium.runtime.acting import Actions
@@ -49,12 +41,9 @@ from podium.runtime.timers import Timers
 from podium.runtime.view_feed import ViewFeed
 from podium.runtime.world import World
 
-_LOOK_SECONDS: Final = 0.1
-NEVER_DUE: Final = "9999-12-31T23:59:59.999999Z"
-# While the store is away.
-_LOOK_AGAIN_SECONDS: Final = 0.5
-# So that one commit does not grow without end while its caller waits.
+# Limits the size of a commit, because its callers wait for it.
 _BATCH_SIZE: Final = 500
+_Work: TypeAlias = "Callable[[], Awaitable[EventRecord | None]]"
 
 
 class Driver:
@@ -73,20 +62,19 @@ class Driver:
         self._actions = Actions(world, self._inbox, self._slots, self._timers, self._feed)
         self.machine = Machine(plan)
         self._lost: Exception | None = None
-        # The log was read to its end once; from here on it is ours.
+        # The log was read to its end once; from now on this process drives the run.
         self._driving = False
         self._cache = MachineCache(plan, world, self._slots, self._feed)
         self._leaves = False
         # The first records of the log, if they were read before.
         self._prefetched: list[EventRecord] = []
-        # Methods of its parts, not of its own: what holds on to them does not hold the driver, which is so freed at
-        # the end of the run without the garbage collector.
+        # Bound methods of its parts: references to them do not keep the driver alive, so none waits for the GC.
         self.is_leased = self._slots.is_leased
         self.begin_reclaiming = self._log.begin_reclaiming
         self.end_reclaiming = self._log.end_reclaiming
         self.flush_views = self._feed.flush
 
-    # --- for those beside it ----------------------------------------------------------------------
+    # --- for other parts of the process -----------------------------------------------------------
 
     @property
     def running(self) -> int:
@@ -94,18 +82,18 @@ class Driver:
 
     @property
     def draining_since(self) -> int | None:
-        """The number of the pause that running tasks finish in; None while the run is not paused or nothing runs."""
+        """The number of the pause that running tasks finish in; None if the run is not paused or nothing runs."""
         return self.machine.pause_cycle if self.machine.hold.reasons and self.running else None
 
     def now(self) -> Timestamp:
         return timestamp(self._clock.now())
 
     def submit(self, pending: PendingEvent) -> None:
-        """Something has happened; it is recorded in its turn."""
+        """Submit an event to be recorded in its turn."""
         self._inbox.submit(pending)
 
     def nudge(self) -> None:
-        """There is something new in the log."""
+        """Report that the log has new records."""
         self._inbox.submit(NUDGE)
 
     @property
@@ -114,19 +102,12 @@ class Driver:
         return self._driving
 
     @property
-    def wakes_at(self) -> Timestamp | None:
-        """When the first timer of a run is due that only waits; `NEVER_DUE` if it waits for a person alone.
-
-        None while something moves: a task, a question, or what is about to be recorded.
-        """
-        if self._inbox or self.running or self.machine.terminal or self.machine.root is None:
-            return None
-        owed = self.machine.outstanding()
-        due = [command.due for command in owed if isinstance(command, SetTimer)]
-        return min(due, default=NEVER_DUE) if len(due) == len(owed) else None
+    def is_idle(self) -> bool:
+        """Whether nothing moves: no task, and nothing that is about to be recorded."""
+        return not (self._inbox or self.running or self.machine.terminal or self.machine.root is None)
 
     def revoke(self, reason: Exception) -> None:
-        """The lease is gone: stop without writing anything more."""
+        """The lease is lost: stop without writing anything more."""
         self._lost = reason
         self._inbox.wake()
 
@@ -135,13 +116,18 @@ class Driver:
         self._leaves = True
         self.revoke(reason)
 
+    def drain(self) -> bool:
+        """Start no further task. True if nothing moves: then the run can be left, and no step is repeated."""
+        self._slots.draining = True
+        return self._driving and not self.running and not self._inbox
+
     def leased_until(self, until: float) -> None:
         """The lease was renewed, and with it the slot."""
         self._slots.leased_until = until
         self.suspend(suspended=False)
 
     def suspend(self, *, suspended: bool) -> None:
-        """Start no task, until the run has a slot again."""
+        """Start no task until the run has a slot again."""
         if self._slots.suspended and not suspended:
             self.submit(NUDGE)
         self._slots.suspended = suspended
@@ -156,23 +142,23 @@ class Driver:
     # --- the loop ---------------------------------------------------------------------------------
 
     async def replay(self) -> None:
-        """Fold what is new in the log and show it to the views; nothing is carried out or recorded."""
+        """Fold new records and pass them to the views; nothing is executed or recorded."""
         self._feed.open()
         await self._catch_up()
         self._feed.flush()
 
     async def drive(self) -> EventRecord:
-        """To the end of the run; returns its terminal event. Raises `StaleFence` if another driver has taken over."""
+        """Drive the run to its end; returns its terminal event. Raises `StaleFence` after a takeover."""
         self._feed.open()
         last = await self._catch_up()
         self._feed.open_to_observers()
         self._driving = True
-        watching = asyncio.create_task(self._watch()) if self._world.watches_log else None
+        watching = self._start_watching() if self._world.watches_log else None
         try:
             if not self.machine.terminal:
                 last = await self._retry_on_conflict(self._start_again) or last
             while not self.machine.terminal:
-                # Not if it was stopped while the store answered: that wake-up is over, and no other may come.
+                # Skipped if it was stopped while the store answered: that wake-up is gone, no other may come.
                 if self._lost is None:
                     await self._inbox.wait()
                 self._check_lost()
@@ -189,31 +175,17 @@ class Driver:
             if self._world.checkpoints is not None:
                 await self._world.checkpoints.close()
 
+    def _start_watching(self) -> "asyncio.Task[None]":
+        return asyncio.create_task(self._log.watch(lambda: self.machine.last_seq, self.nudge))
+
     def _check_lost(self) -> None:
         if self._lost is not None:
             if self._leaves:
                 self._cache.keep_at_leave(self.machine)
             raise self._lost
 
-    async def _watch(self) -> None:
-        """Look periodically for what others write: signals. A busy run learns of them at its next append anyway."""
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                found = await self._log.has_more(self.machine.last_seq)
-            except StoreUnavailable as error:
-                # A run that has nothing to write is not ended by that; it is only said.
-                self._outages.failed(error)
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-                continue
-            except PodiumError:
-                continue
-            self._outages.succeeded()
-            if found:
-                self.submit(NUDGE)
-
     async def _take(self) -> EventRecord | None:
-        """Fold what has happened, record it with all that follows from it, and act."""
+        """Fold what has happened, record it with everything that follows from it, and act."""
         batch = self._batch()
         try:
             while self._inbox and len(batch.writes) < _BATCH_SIZE and not self.machine.terminal:
@@ -236,7 +208,7 @@ class Driver:
         return last
 
     async def _commit(self, batch: Batch) -> EventRecord | None:
-        """Append, then act. Nothing is performed that is not in the log; if the append is refused, nothing counts."""
+        """Append, then act: what is not in the log is not performed. A refused append discards the batch."""
         batch.start_waiting()
         last: EventRecord | None = None
         if batch.writes:
@@ -248,15 +220,15 @@ class Driver:
             records = [one.record for one in appended]
             last = records[-1]
             if last.run_seq != batch.after + len(records) or not self._log.has_written(appended):
-                # Some of it was in the log before: elsewhere than where it was folded, or written by another driver,
-                # which got there first with the same. The one that decided it acts on it.
+                # Part of it was in the log, elsewhere than it was folded, or a faster driver has written it.
+                # The driver that recorded a decision acts on it.
                 batch.undo_started()
                 self._log.check_that_it_fits(appended)
                 return await self._retry_on_conflict(self._rebuild)
             self._log.wrote_something()
             self._feed.show(records, batch.reports)
         elif batch.starts_tasks:
-            # What an earlier process had started starts again without a new event: no append was fenced for it.
+            # What an earlier process had started starts again without an event: no append checked the fence.
             try:
                 await self._prove_lease()
             except BaseException:
@@ -267,7 +239,9 @@ class Driver:
         return last
 
     def _batch(self) -> Batch:
-        return Batch(self.machine, self._identity, self.now, self._slots, self._actions)
+        return Batch(
+            self.machine, self._identity, self.now, self._slots, self._actions, self._world.artifact_ages
+        )
 
     async def _append(self, batch: Batch) -> Sequence[AppendedEvent]:
         writes = batch.writes if batch.fits else await self._log.spill_large(batch.writes)
@@ -276,7 +250,7 @@ class Driver:
                 writes, batch.after, batch.timers, batch.dropped, starts_tasks=batch.starts_tasks
             )
         except LeaseLapsed:
-            # Decided again, without the tasks. The lease keeper ends the suspension when it has claimed the lease.
+            # The decision is repeated without the tasks, until the lease keeper has reclaimed the lease.
             self._slots.suspended = True
             if batch.only_starts_tasks:
                 self._outages.stop_waiting()
@@ -286,10 +260,8 @@ class Driver:
         self._check_lost()
         await self._log.prove_lease()
 
-    async def _retry_on_conflict(
-        self, work: Callable[[], Awaitable[EventRecord | None]]
-    ) -> EventRecord | None:
-        """Whatever others write in between is folded before it is tried again: bounded by what they write."""
+    async def _retry_on_conflict(self, work: _Work) -> EventRecord | None:
+        """Fold what other processes have written, then try again: their writes bound the retries."""
         while True:
             try:
                 return await work()
@@ -299,7 +271,7 @@ class Driver:
     # --- folding the log --------------------------------------------------------------------------
 
     def prefetch(self, records: list[EventRecord]) -> None:
-        """The log as it was a moment ago, from its start; it is not read again."""
+        """Use these records, read a moment ago, as the start of the log instead of reading them again."""
         self._prefetched = records
 
     async def _read_next(self) -> list[EventRecord]:
@@ -330,14 +302,14 @@ class Driver:
         return last
 
     async def _read_on(self, batch: Batch) -> None:
-        """What others have written, in its order."""
+        """Fold what other processes have written, in its order."""
         for record in await self._read_next():
             commands = await self._fold(record)
             self._clock.advance_to(self.machine.now)
             batch.obey(commands)
 
     async def _start_again(self) -> EventRecord | None:
-        """After a replay: everything that is owed. What was started before may have left processes behind."""
+        """After a replay, perform what is owed. Attempts that were started before may have left processes."""
         owed = self.machine.outstanding()
         started = [
             command
@@ -346,19 +318,19 @@ class Driver:
             and self.machine.has_started(command.path, command.attempt)
         ]
         if started:
-            # Another driver may have taken over while the log was read: then they are not orphans but its tasks.
+            # Another driver may have taken over while the log was read: then they are its tasks, not orphans.
             await self._prove_lease()
             await self._world.tasks.stop_orphans()
         for command in started:
             key = (command.path, command.attempt)
             self._slots.start_over(key)
             if isinstance(command, RunTask) and not command.step.idempotent:
-                # Whether it took effect is not known: that is for the plan, or a person, to decide.
+                # Whether it took effect is unknown: the plan or a person has to decide.
                 self.submit(PendingEvent(EventType.STEP_INTERRUPTED, *key))
         return await self._perform(owed)
 
     async def _rebuild(self) -> EventRecord | None:
-        """The log has moved on: fold it again, in its own order. What runs continues to run."""
+        """The log has new records: fold it again, in its own order. Running tasks continue."""
         self.machine = self._cache.newest(self.machine.program)
         last = await self._catch_up()
         if self.machine.terminal:
@@ -369,19 +341,7 @@ class Driver:
         return await self._perform(owed)
 
     async def _perform(self, owed: Iterable[Command]) -> EventRecord | None:
-        """What is owed and neither under way nor answered already."""
+        """Perform what is owed and neither in progress nor answered already."""
         batch = self._batch()
-        batch.obey(command for command in owed if not self._is_under_way(command))
+        batch.obey(command for command in owed if not self._actions.is_under_way(command))
         return await self._commit(batch)
-
-    def _is_under_way(self, command: Command) -> bool:
-        match command:
-            case RunTask():
-                key = (command.path, command.attempt)
-                return self._slots.is_running(key) or self._inbox.answers(key)
-            case SetTimer():
-                return command.key in self._timers or self._inbox.answers(command.key)
-            case Probe():
-                return self._inbox.answers(command.key)
-            case _:
-                return False

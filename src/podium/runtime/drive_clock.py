@@ -1,7 +1,8 @@
-"""The clock of a running driver: the wall clock as it was at the start, moved on by time that passes.
+"""The clock of a running driver: the wall clock at the start, advanced by elapsed time.
 
-A wall clock can be set while a run waits. Read again each time, one set back a day would delay a retry of four seconds
-by a day, and one set forward would end an hour at once. So it is read once; after a restart it decides again.
+A wall clock can be set while a run waits. If it were read each time, setting it back a day would delay a
+retry of four seconds by a day, and setting it forward would immediately end an hour's wait. So it is read
+only once, and again after a restart.
 """
 
 from datetime import datetime, timedelta
@@ -10,7 +11,8 @@ from typing import Final
 from podium.log.times import Timestamp, moment
 from podium.ports.clock import Clock
 
-# Timers are looked at this often: the event loop's own clock does not count the time that a machine sleeps.
+# Maximum time between checks of timers: the event loop's clock does not count time while the machine is
+# suspended.
 MAX_WAIT_SECONDS: Final = 30.0
 
 
@@ -27,11 +29,11 @@ class DriveClock:
         return self._clock.elapsed()
 
     def advance_to(self, recorded: Timestamp) -> None:
-        """Not earlier than what is in the log: other processes, and drivers before this one, have other clocks."""
+        """Never earlier than what is in the log: other processes and earlier drivers have different clocks."""
         if recorded:
             behind = moment(recorded) - self.now()
             self._start += max(behind, timedelta())
 
     def deadline(self, due: Timestamp) -> float:
-        """When it is due, by `elapsed`: setting or advancing a clock does not change that any more."""
+        """When it is due, by `elapsed`: setting or advancing a clock no longer changes that."""
         return self._clock.elapsed() + (moment(due) - self.now()).total_seconds()

@@ -1,4 +1,4 @@
-"""Ed25519, by the library `cryptography`: loaded by the first command that signs or checks a signature."""
+"""Ed25519 with the library `cryptography`, imported by the first command that signs or checks a signature."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,13 +13,13 @@ _RIGHT: Final = "use an ed25519 key in PKCS#8 PEM, as `podium sign --new-key FIL
 
 
 class InvalidSigningKey(PodiumError):
-    """A file that is not a private key for signatures, or that others can read."""
+    """A file that is not a private key for signatures, or that other users can read."""
 
     code = "SIGNING_KEY_INVALID"
 
 
 class SigningKey:
-    """The private key never leaves it."""
+    """The private key cannot be read from it."""
 
     def __init__(self, key: "Ed25519PrivateKey") -> None:
         self._key = key
@@ -68,7 +68,7 @@ def load_key(content: bytes, name: str) -> SigningKey:
 
 
 def new_key() -> tuple[SigningKey, bytes]:
-    """A new private key, and the PEM to keep it."""
+    """A new private key, and the PEM to store it."""
     require_library()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat

@@ -1,4 +1,4 @@
-"""How a run ended: its newest terminal event."""
+"""The end of a run: its newest terminal event."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ from podium.ports.engine import RunEnded
 from podium.ports.store import EventLog
 
 _WINDOW: Final = 50
-# The exit code of a run that took longer than it may.
+# The exit code of a run that exceeded its timeout.
 _TIMED_OUT: Final = 3
 
 
 async def last_end(log: EventLog, run: Run) -> EventRecord | None:
-    """The newest terminal event of a run, if it has ended; few records ever follow it."""
+    """The newest terminal event of a run, if it has ended; only few records can follow it."""
     return await newest(log, run, RUN_ENDS) if run.status in TERMINAL else None
 
 
@@ -33,7 +33,7 @@ async def newest(log: EventLog, run: Run, types: frozenset[str]) -> EventRecord 
 
 
 def end_status(event_type: str, end: RunEnd) -> str:
-    """completed, failed, cancelled, timeout or error: as people see it."""
+    """The status shown to people: completed, failed, cancelled, timeout or error."""
     status = event_type.removeprefix("Run").lower()
     if status == "failed" and end.exit_code == _TIMED_OUT:
         return "timeout"

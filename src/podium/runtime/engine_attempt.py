@@ -1,4 +1,4 @@
-"""One worker's try at an attempt: start it, do the work, record its end; and how it is stopped on the way."""
+"""One worker's execution of an attempt: start it, do the work, record its end; and how it is stopped."""
 
 import asyncio
 import contextlib
@@ -32,29 +32,32 @@ _STOPPED: Final = "CANCELLED"
 
 
 class WorkerStopped(PodiumError):
-    """The worker ended while the attempt was under way. It has been stopped, and another worker may carry it out."""
+    """The worker ended while the attempt was running. The attempt was stopped, and another worker may execute
+    it.
+    """
 
     code = "WORKER_STOPPED"
 
 
 class StopRequest:
-    """By which a caller asks for the end of an attempt; it may be asked again, with force.
+    """A caller's request to end an attempt; it may be repeated with force.
 
-    `waits_for_holder`: whoever holds the attempt learns of the stop from the log, and is given the time to answer it.
+    `waits_for_holder`: the holder of the attempt learns of the stop from the log, and is given time to answer
+    it.
     """
 
     def __init__(self, *, waits_for_holder: bool = False) -> None:
         self.is_asked = False
         self.is_forced = False
         self.waits_for_holder = waits_for_holder
-        # Why; then the worker itself records the end.
+        # The reason; if set, the worker itself records the end.
         self.code: str | None = None
         self._listeners: list[Callable[[], None]] = []
 
     def ask(self, *, force: bool = False, code: str | None = None) -> None:
-        """`force`: its processes are killed immediately, without a time in which they can end by themselves.
+        """`force`: its processes are killed immediately, without time to end by themselves.
 
-        `code`: what the end says. Without it, the caller records the end.
+        `code`: the error code of the end. Without it, the caller records the end.
         """
         self.is_asked = True
         self.is_forced |= force
@@ -67,7 +70,7 @@ class StopRequest:
 
 
 class EngineAttempt:
-    """One try at an attempt in this process."""
+    """One execution of an attempt in this process."""
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class EngineAttempt:
     # --- stopping ---------------------------------------------------------------------------------
 
     def interrupt(self, reason: PodiumError) -> None:
-        """It is not to be carried out here any more. An end that is on its way to the log still gets there."""
+        """Stop executing it here. An end that is being recorded still reaches the log."""
         self._reason = self._reason or reason
         self._wake.set()
         self._stop_task(_INTERRUPTED, force=True)
@@ -128,7 +131,7 @@ class EngineAttempt:
         return await self._conclude(await self._under_lease(run, started, writes))
 
     async def _start(self, writes: Sequence[EventWrite]) -> StartedAttempt:
-        """Wait for an end by the worker that holds the attempt, or for the lapse of its lease."""
+        """Wait until the holder has ended the attempt, or until its lease has expired."""
         while True:
             started = await self._lease.start(writes, self._order.dropped)
             holder = started.holder
@@ -144,11 +147,13 @@ class EngineAttempt:
 
     @property
     def _takes_over(self) -> bool:
-        """Also from a worker that lives."""
+        """Whether to take over even from a live worker."""
         return self._stop.is_asked and not self._stop.waits_for_holder
 
     def _was_started_before(self, started: StartedAttempt, writes: Sequence[EventWrite]) -> bool:
-        """By another engine attempt. If StepStarted is ours, none was before us, however often we had to ask."""
+        """Whether another engine attempt started it. If StepStarted is ours, none did, however often we had
+        to ask.
+        """
         for write, appended in zip(writes, started.events, strict=True):
             if (write.event_type, write.step_id) == (EventType.STEP_STARTED, self._order.path):
                 return appended.record.event_id != write.event_id
@@ -169,7 +174,7 @@ class EngineAttempt:
             change = self._change()
             step = changed(run.step(self._order.path), change)
             if not step.idempotent and self._was_started_before(started, writes):
-                # Whether the work was done is not known: that is for the plan, or a person, to decide.
+                # Whether the work was done is unknown: the plan or a person has to decide.
                 return TaskResult(EventType.STEP_INTERRUPTED, {}, engine_attempt)
             values = {tuple(path): value for path, value in self._order.values}
             return await self._work(run, RunTask(*self._key, step, values, change), engine_attempt)
@@ -208,8 +213,8 @@ class EngineAttempt:
             payload = result.payload if result is not None else {}
             facts = {name: payload[name] for name in payload if name != "error"}
             if self._stop.code is None:
-                # Its end is recorded under the lease of the run, which the store refuses while a worker holds the
-                # attempt.
+                # Its end is recorded under the lease of the run, which the store refuses while a worker holds
+                # the attempt.
                 await self._lease.release()
                 return AttemptEnd(self._before, stopped=facts)
             result = self._stopped(self._stop.code, facts)
@@ -220,7 +225,9 @@ class EngineAttempt:
         return TaskResult(EventType.STEP_FAILED, stopped_payload(code, facts), engine_attempt)
 
     async def _release(self) -> None:
-        """So that another engine attempt need not wait for the lapse of the lease; if it has it already, nothing."""
+        """Release the lease so that another engine attempt need not wait until it expires; no effect if it
+        was taken already.
+        """
         with contextlib.suppress(PodiumError, TimeoutError):
             async with asyncio.timeout(_RELEASE_SECONDS):
                 await self._parts.store.release(self._lease.held)

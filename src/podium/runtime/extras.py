@@ -1,4 +1,4 @@
-"""Optional parts of an installation: which modules belong to an extra, and whether they are there."""
+"""Optional parts of an installation: which modules belong to an extra, and whether they are installed."""
 
 from typing import Final
 
@@ -10,6 +10,7 @@ _MODULES: Final = {
     "http": ("httpx2", "httpcore2"),
     "kafka": ("confluent_kafka",),
     "metrics": ("prometheus_client",),
+    "notify": ("apprise",),
     "otel": ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "schedules": ("cronsim",),
     "server": ("litestar", "uvicorn", "prometheus_client"),
@@ -29,7 +30,7 @@ def install_hint(extra: str) -> str:
 
 
 def has_extra(extra: str) -> bool:
-    """Whether its modules can be found. Nothing is imported for it."""
+    """Whether its modules can be found. Imports nothing."""
     return all(_is_found(module) for module in _MODULES.get(extra, ()))
 
 
@@ -38,5 +39,5 @@ def _is_found(module: str) -> bool:
 
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # a module that was replaced by None, or half unloaded
+    except (ImportError, ValueError):  # a module that was replaced by None, or is partly unloaded
         return False

@@ -1,8 +1,8 @@
-"""The fingerprint of an attempt: what it is carried out with, as a short hash (R078, D30).
+"""The fingerprint of an attempt: what it is executed with, as a short hash (R078, D30).
 
-Two attempts with the same fingerprint were given the same command, inputs and files. It never keeps a step from running
-inside its own run; it tells a later run what need not be done again. Where a run keeps its files is no input, and a
-secret counts by its name: its value must not be guessed from a hash.
+Two attempts with the same fingerprint were given the same command, inputs and files. It never prevents a step
+from running within its own run; it shows a later run what need not be repeated. The location of the run's
+files is not an input, and a secret is represented by its name: its value must not be guessable from a hash.
 """
 
 import asyncio
@@ -26,13 +26,16 @@ from podium.expressions.types import DataList, DataMap, Reference, Template
 from podium.machine.program import references_in
 from podium.plan.canonical import canonical_sha256
 from podium.plan.plan import PLAIN_WORK, Agent, Command, Limits, Node, Prompt, Python
+from podium.plan.secret_inputs import secret_of_input
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
 _DIGITS: Final = 16
-# What says how often and for how much a step is carried out, and not what it does.
+# Keys that say how often and at which cost a step is executed, not what it does.
 _NO_INPUTS: Final = frozenset({"cache", "budget"})
+# Omitted if absent, so that the fingerprints of steps without them do not change.
+_LATER_FIELDS: Final = frozenset({"ssh", "container"})
 _PLACES: Final = {("run", "dir"): "<run>", ("run", "artifacts"): "<artifacts>"}
 
 
@@ -42,47 +45,51 @@ class Fingerprints:
     def __init__(self, host: TaskHost) -> None:
         self._host = host
         self._digests = Digests()
-        # By the step's path in the plan: fingerprints that nothing can change.
+        # By the step's path in the plan: fingerprints that cannot change.
         self._constant: dict[str, str] = {}
-        # By the name of a function of this process: what its code is.
+        # By the name of a function of this process: a digest of its code.
         self._code: dict[str, str] = {}
 
     async def of(self, order: TaskOrder, plan_path: str) -> str | None:
-        """None if something is missing: such an attempt fails, and says itself why."""
+        """None if something is missing: such an attempt fails, and reports the reason itself."""
         if plan_path in self._constant and not order.is_changed:
             return self._constant[plan_path]
         try:
             files = _files_of(order, self._host)
             digests = await self._digests.of(files) if files else {}
-            place = await _worktree_of(order, self._host)
+            place = {**await _worktree_of(order, self._host), **await _image_of(order, self._host)}
         except (EvaluationError, PodiumError, OSError):
             return None
         return self._mark(order, plan_path, digests, place, is_plain=not self.rests_on_more(order))
 
     def without_files(self, order: TaskOrder, plan_path: str) -> str | None:
-        """The same for an attempt that is given no files, at once."""
+        """The fingerprint of an attempt without files, computed synchronously."""
         known = self._constant.get(plan_path) if not order.is_changed else None
         return known or self._mark(order, plan_path, {}, {}, is_plain=True)
 
     def rests_on_more(self, order: TaskOrder) -> bool:
-        """Whether anything beside texts counts: files, conversations."""
+        """Whether anything besides texts matters: files, conversations."""
         body = order.step.body
         if isinstance(body, Agent) or getattr(body, "work", PLAIN_WORK).input_files:
+            return True
+        if isinstance(body, Command) and body.container is not None:
             return True
         try:
             return bool(_programs(order, self._host))
         except EvaluationError:
-            return False  # it will not come to that
+            return False  # the attempt will not get that far
 
     def _code_of(self, name: str) -> str:
-        """What a function of this process does, as far as its own code says; what it calls is not looked at."""
+        """A digest of a function of this process, from its own code; functions that it calls are not
+        included.
+        """
         if name not in self._code:
             code = getattr(inspect.unwrap(self._host.functions[name]), "__code__", None)
             self._code[name] = canonical_sha256(_code_facts(code))[:_DIGITS] if code is not None else ""
         return self._code[name]
 
     def _version_of(self, body: Node) -> str:
-        """What its author calls the version of a node."""
+        """The version of a node, as stated by its author."""
         found = (
             self._host.nodes().registry.find(body.type, body.node) if self._host.nodes is not None else None
         )
@@ -117,6 +124,8 @@ class Fingerprints:
                     given["body"] = resolved(given["body"], lookup)
             if isinstance(body, Agent):
                 given["agent"] = {**_agent(order), **place}
+            if isinstance(body, Command) and body.container is not None:
+                given["image"] = place["image"]
             if isinstance(body, Python) and body.function in self._host.functions:
                 given["code"] = self._code_of(body.function)
             if isinstance(body, Node):
@@ -130,8 +139,8 @@ class Fingerprints:
 
 
 def _node_inputs(body: Node, lookup: Lookup) -> dict[str, Any]:
-    """What a node is given. How often the step was carried out before is not an input."""
-    # Loaded with the first node.
+    """The input of a node. How often the step was executed before is not an input."""
+    # Imported with the first node.
     from podium.runtime.tasks.node_calls import filled_inputs
 
     inputs = {name: value for name, value in filled_inputs(body, lookup).items() if name != "epoch"}
@@ -145,7 +154,7 @@ def _node_inputs(body: Node, lookup: Lookup) -> dict[str, Any]:
 
 
 def _code_facts(code: CodeType) -> list[Any]:
-    """Without line numbers and file names: moving a function changes nothing."""
+    """Excludes line numbers and file names: moving a function changes nothing."""
     constants = [
         _code_facts(one)
         if isinstance(one, CodeType)
@@ -156,7 +165,7 @@ def _code_facts(code: CodeType) -> list[Any]:
 
 
 def _inputs_in(body: Any) -> Any:
-    """A body whose texts name no values, without what is no input."""
+    """A body whose texts contain no references, without fields that are not inputs."""
     work = getattr(body, "work", None)
     if work is not None and (work.cache or work.budget is not None or work.limits is not None):
         plain = msgspec.structs.replace(work, cache=False, budget=None, limits=_limits_in(work.limits))
@@ -165,14 +174,16 @@ def _inputs_in(body: Any) -> Any:
 
 
 def _limits_in(limits: Limits | None) -> Limits | None:
-    """Where the output is cut. Other limits end a step that passes them; one that has completed was below them."""
+    """The limits at which output is cut. Other limits fail a step that exceeds them; a completed step was
+    below them.
+    """
     if limits is None or limits.max_output_size is None:
         return None
     return Limits(max_output_size=limits.max_output_size)
 
 
 def _agent(order: TaskOrder) -> dict[str, Any]:
-    """Who is asked, where the workflow says so itself, and in which conversation."""
+    """The agent and its conversation, as far as the workflow itself defines them."""
     body = order.step.body
     assert isinstance(body, Agent)
     return {
@@ -182,15 +193,29 @@ def _agent(order: TaskOrder) -> dict[str, Any]:
 
 
 async def _worktree_of(order: TaskOrder, host: TaskHost) -> dict[str, Any]:
-    """The files that an agent starts with in a worktree of its own: those of a commit."""
+    """The files that an agent in a worktree of its own starts with: those of a commit."""
     body = order.step.body
     if not isinstance(body, Agent) or body.workspace != "worktree":
         return {}
-    # Loaded with the first agent that has one.
+    # Imported with the first agent that has one.
     from podium.runtime.tasks.worktrees import beginning
 
     commit, folder = await beginning(host, order.run_id, order.visit)
     return {"commit": commit, "folder": folder}
+
+
+async def _image_of(order: TaskOrder, host: TaskHost) -> dict[str, Any]:
+    """The content of the image that a command runs in: its name may refer to another one later."""
+    body = order.step.body
+    if not isinstance(body, Command) or body.container is None:
+        return {}
+    # Imported with the first container.
+    from podium.runtime.tasks.containers import digest_of_image
+
+    digest = await digest_of_image(body.container, order, host.environment)
+    if digest is None:
+        raise FileNotFoundError("the image is not on this machine yet")
+    return {"image": digest}
 
 
 def _without_secrets(order: TaskOrder, secrets: frozenset[str]) -> Lookup:
@@ -201,6 +226,8 @@ def _without_secrets(order: TaskOrder, secrets: frozenset[str]) -> Lookup:
             return _PLACES[path]
         if path[0] == "env" and path[-1] in secrets:
             return f"<secret {path[-1]}>"
+        if path[0] == "inputs" and path in order.values and secret_of_input(str(path[-1])) in secrets:
+            return f"<secret {order.values[path]}>"
         return look(path)
 
     return looked_up
@@ -213,7 +240,12 @@ def resolved(value: Any, lookup: Lookup) -> Any:
             return fill_in(value, lookup)
         case msgspec.Struct():
             names = (name for name in value.__struct_fields__ if name not in _NO_INPUTS)
-            return {name: resolved(getattr(value, name), lookup) for name in names}
+            parts = {name: getattr(value, name) for name in names}
+            return {
+                name: resolved(part, lookup)
+                for name, part in parts.items()
+                if part is not None or name not in _LATER_FIELDS
+            }
         case dict():
             return {key: resolved(item, lookup) for key, item in value.items()}
         case tuple() | list():
@@ -231,7 +263,7 @@ def _items(value: Any, lookup: Lookup) -> list[Any]:
 
 
 def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
-    """The files that the step is given by name, and where they are."""
+    """The files that are passed to the step by name, and their paths."""
     body, lookup = order.step.body, order.lookup
     roots = (host.directory.artifacts, host.workspace)
     found: dict[str, Path] = {}
@@ -246,7 +278,7 @@ def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
         name = render(prompt.file, lookup)
         found[name] = inside(host.workspace, name, what="prompt_file")
     for name in _programs(order, host):
-        # Most are no files of the workspace: that is seen at once.
+        # Most are not files of the workspace, which a single call shows.
         if not os.access(f"{host.workspace}/{name}", os.F_OK):
             continue
         program = first_inside((host.workspace,), name, what="program")
@@ -256,12 +288,12 @@ def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
 
 
 def _programs(order: TaskOrder, host: TaskHost) -> list[str]:
-    """What is carried out, if it may be a file of the workspace; programs of the machine are not looked at."""
+    """The program to run, if it may be a file of the workspace; programs of the machine are not examined."""
     body, names = order.step.body, []
     if isinstance(body, Python) and body.function not in host.functions:
         module = body.function.partition(":")[0].replace(".", "/")
         names = [f"{module}.py", f"{module}/__init__.py"]
-    elif isinstance(body, Command) and body.argv and not is_spread(body.argv[0]):
+    elif isinstance(body, Command) and body.ssh is None and body.argv and not is_spread(body.argv[0]):
         name = render(body.argv[0], order.lookup)
         names = [name] if "/" in name and not name.startswith("/") else []
     if not names:
@@ -272,7 +304,7 @@ def _programs(order: TaskOrder, host: TaskHost) -> list[str]:
 
 
 def _prompts(body: Any) -> Iterator[Prompt]:
-    """Those whose text is read when the step runs."""
+    """Prompts whose text is read when the step runs."""
     if isinstance(body, Agent):
         for prompt in (body.prompt, body.system_prompt):
             if prompt is not None and prompt.file is not None:
@@ -280,7 +312,7 @@ def _prompts(body: Any) -> Iterator[Prompt]:
 
 
 class Digests:
-    """SHA-256 of files, taken again only if a file may have changed since."""
+    """SHA-256 of files, computed again only if a file may have changed since."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
@@ -314,12 +346,12 @@ class Digests:
         return digest
 
 
-# A file that has just been changed may be changed once more without its times telling.
+# A file that was changed just now may change again without a visible change of its times.
 _SETTLED_NS: Final = 2_000_000_000
 
 
 def _mark_of(found: os.stat_result) -> tuple[int, ...]:
-    """What a file system changes whenever the content of a file changes; nobody can set a ctime."""
+    """Attributes that a file system changes whenever the content of a file changes; a ctime cannot be set."""
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
@@ -329,7 +361,7 @@ def _folder(folder: Path, stopped: threading.Event) -> dict[str, str]:
 
 
 def digest_of(path: Path, stopped: threading.Event | None = None) -> str:
-    """Of a file of any size; `stopped` ends it early with an error."""
+    """The digest of a file of any size; `stopped` aborts it with an error."""
     digest = sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):

@@ -1,8 +1,9 @@
-"""`state.json` and the logs of runs that are driven elsewhere, written on the host where their directories are.
+"""`state.json` and the logs of runs that are driven elsewhere, written on the host where their directories
+are.
 
-A driver feeds the views of its run itself. A run of a distributed engine has no driver: here its log is followed,
-folded and shown to the same views, and checkpoints are saved on the way. Of several workers that see a run's directory,
-the one that holds its lock does that.
+A driver feeds the views of its run itself. A run of a distributed engine has no driver: here its log is
+followed, folded and passed to the same views, and checkpoints are saved on the way. Of several workers that
+see a run's directory, the one that holds its lock does that.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from podium.log.ids import RunId
 from podium.log.leases import Fence, Lease
 from podium.log.runs import Run
 from podium.ports.clock import Clock
+from podium.ports.log_fields import about
 from podium.ports.store import Store
 from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.drive import Driver
@@ -28,7 +30,7 @@ from podium.runtime.rundir import RunDirectory
 from podium.runtime.view_trouble import ViewTrouble
 from podium.runtime.world import World
 
-# Files are written no more often than this: what happens in between is shown together.
+# Minimum interval between writes of files: what happens within it is written together.
 _PAUSE: Final = 0.25
 _LOCKED_SECONDS: Final = 1.0
 _AWAY_SECONDS: Final = 1.0
@@ -36,7 +38,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ViewParts(WorkerParts, Protocol):
-    """What is needed of a worker."""
+    """The parts of a worker that are used here."""
 
     @property
     def clock(self) -> Clock: ...
@@ -45,7 +47,7 @@ class ViewParts(WorkerParts, Protocol):
 
 
 class FollowedViews:
-    """The views of all runs that a worker sees. `on_end` is called with each of them that has ended."""
+    """The views of all runs that a worker sees. `on_end` is called with each run that has ended."""
 
     def __init__(self, parts: ViewParts, on_end: Callable[[RunId], None] = lambda _run_id: None) -> None:
         self._parts = parts
@@ -53,13 +55,13 @@ class FollowedViews:
         self._following: dict[RunId, asyncio.Task[None]] = {}
 
     def follow(self, run_id: RunId) -> None:
-        """Write the views of a run from now on, until it has ended; once is enough, and harmless again."""
+        """Write the views of a run from now on, until it has ended; further calls have no effect."""
         if run_id not in self._following:
             task = self._following[run_id] = asyncio.create_task(self._follow(run_id))
             task.add_done_callback(lambda _: self._following.pop(run_id, None))
 
     async def finish(self, run_id: RunId) -> None:
-        """Wait until the views of a run that has ended say so."""
+        """Wait until the views of a run that has ended show its end."""
         task = self._following.get(run_id)
         if task is not None:
             await asyncio.wait([task])
@@ -81,12 +83,14 @@ class FollowedViews:
             except StoreUnavailable:
                 await asyncio.sleep(_AWAY_SECONDS)
             except (PodiumError, OSError) as error:
-                # The store has everything; only these files are old.
-                _LOG.warning("the files of run %s are not written: %s", run_id, error)
+                # The store has everything; only these files are out of date.
+                _LOG.warning(
+                    "the files of run %s are not written: %s", run_id, error, extra=about(run=run_id)
+                )
                 return None
 
     async def _write(self, run_id: RunId) -> bool:
-        """False if another process has taken the directory before the run had ended."""
+        """False if another process has taken the directory before the run ended."""
         directory = self._parts.directory(run_id)
         run = await self._parts.store.get_run(run_id)
         directory.make()

@@ -1,8 +1,10 @@
-"""What holds a lease: the lease's owner names a process, so that others on this host can see whether it still exists.
+"""The holder of a lease: the lease's owner names a process, so that other processes on this host can check
+whether it still exists.
 
-A process is its host, the boot and the namespace its number belongs to, the number, and when it started: numbers are
-used again. A run on another engine is held by its workflow there, which is never gone from here. What cannot be known
-(another host, another container) is never taken for gone: its lease lapses.
+A process is identified by its host, the boot and namespace its pid belongs to, the pid, and its start time,
+because pids are reused. A run of another engine is held by its workflow there, which is never considered
+gone. What cannot be checked (another host, another container) is never considered gone, either: its lease
+expires.
 """
 
 import os
@@ -17,7 +19,7 @@ import msgspec
 from podium.runtime.tasks import proc
 
 _PARTS: Final = 6
-# Between the name of an engine and its workflow. No host has it in its name.
+# Separates the name of an engine from its workflow. No host name contains it.
 _OF_ENGINE: Final = "/"
 _STOPPED: Final = "Tt"
 _POOL: Final = "pool"
@@ -32,17 +34,17 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def new_owner() -> str:
-    """A name for a lease of this process; two of them differ."""
+    """A unique owner name for a lease of this process."""
     return ":".join(map(str, (*msgspec.structs.astuple(_this_process()), uuid4().hex[:8])))
 
 
 def workflow_owner(provider: str, workflow_id: str) -> str:
-    """A name for the lease of a run that a workflow of another engine drives: the same in every process."""
+    """The owner name for a run that a workflow of another engine drives: the same in every process."""
     return f"{provider}{_OF_ENGINE}{workflow_id}"
 
 
 def pool_owner(pool: str) -> str:
-    """A name for the hosts of a pool."""
+    """The owner name for the workers of a pool."""
     return f"{_POOL}{_OF_ENGINE}{pool}"
 
 
@@ -84,7 +86,7 @@ def is_alive_here(owner: str) -> bool:
 
 
 def is_stopped(owner: str) -> bool:
-    """Whether its process exists on this host and is frozen: SIGSTOP, a debugger."""
+    """Whether its process exists on this host and is stopped: SIGSTOP, a debugger."""
     holder = holder_of(owner)
     seen = _process(holder) if holder is not None and _is_visible(holder) else None
     return seen is not None and seen.state in _STOPPED
@@ -107,18 +109,18 @@ def _this_process() -> Holder:
 
 @cache
 def _own_start(pid: int) -> int:
-    """Asked once in a process, and once more in a fork of it: a worker needs it for every attempt."""
+    """Cached per process, including forks: a worker needs it for every attempt."""
     return start_of(pid)
 
 
 def start_of(pid: int) -> int:
-    """When a process started, in ticks since boot: with the pid, its name."""
+    """When a process started, in ticks since boot: together with the pid it identifies the process."""
     seen = proc.look(pid)
     return seen.began if seen is not None else 0
 
 
 def process_space() -> str:
-    """Within it a process has one number, and numbers of ended processes are given again."""
+    """The scope of a pid, within which it is unique at any time, but may be reused after a process has ended."""
     return f"{boot_id()}:{_pid_namespace()}"
 
 
@@ -132,7 +134,7 @@ def boot_id() -> str:
 
 @cache
 def _pid_namespace() -> str:
-    """Numbers of processes mean something only within it: containers have their own."""
+    """Pids are only unique within it: containers have their own."""
     try:
         return Path("/proc/self/ns/pid").readlink().name.removeprefix("pid:").strip("[]")
     except OSError:

@@ -1,8 +1,9 @@
-"""The runs that a worker serves: each is prepared with its first attempt here, and closed when it has been idle.
+"""The runs that a worker serves: each is prepared for its first attempt here, and closed when it has been
+idle.
 
-Preparing means all that tasks of the run need on this host: its directory, secrets, providers. It is done once, however
-many attempts ask for it at the same time. A run is never closed while an attempt of it is under way, and is not
-prepared again before it has been closed.
+Preparing means everything that tasks of the run need on this host: its directory, secrets, providers. It is
+done once, however many attempts request it at the same time. A run is never closed while an attempt of it is
+running, and is not prepared again before it has been closed.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ class HostedRun:
 
     run_id: RunId
     plan: Plan
-    # Started and stopped here; some of a rerun have ended in an earlier run.
+    # Attempts started and stopped here; for a rerun, some of them ended in an earlier run.
     tasks: Tasks
     # The same without those: the processes of this host.
     run_tasks: RunTasks
@@ -47,12 +48,12 @@ PrepareRun = Callable[[RunId], Awaitable[HostedRun]]
 class _Entry:
     preparing: "asyncio.Future[HostedRun]"
     users: int = 0
-    # Since when nothing uses it, by the loop's clock.
+    # Since when it has been unused, by the loop's clock.
     idle_since: float = 0.0
 
 
 class HostedRuns:
-    """`idle`: for how long a run without attempts is kept; `max_idle`: and how many of them."""
+    """`idle`: how long a run without attempts is kept; `max_idle`: how many of them."""
 
     def __init__(self, prepare: PrepareRun, *, idle: timedelta = IDLE, max_idle: int = MAX_IDLE_RUNS) -> None:
         # Called with every run that is prepared.
@@ -66,7 +67,7 @@ class HostedRuns:
 
     @contextlib.asynccontextmanager
     async def use(self, run_id: RunId) -> AsyncIterator[HostedRun]:
-        """The run, prepared; it is not closed while it is used."""
+        """The prepared run; it is not closed while it is in use."""
         while (closing := self._closing.get(run_id)) is not None:
             await asyncio.wait([closing])
         entry = self._entries.get(run_id)
@@ -75,7 +76,7 @@ class HostedRuns:
             self.on_open(run_id)
         entry.users += 1
         try:
-            # One that stops waiting does not take it from the others.
+            # A caller that stops waiting must not cancel it for the others.
             yield await asyncio.shield(entry.preparing)
         finally:
             entry.users -= 1
@@ -84,7 +85,7 @@ class HostedRuns:
 
     def _left(self, run_id: RunId, entry: _Entry) -> None:
         if entry.preparing.done() and (entry.preparing.cancelled() or entry.preparing.exception()):
-            # It is tried again by the next attempt.
+            # The next attempt tries again.
             del self._entries[run_id]
             return
         loop = asyncio.get_running_loop()
@@ -96,7 +97,7 @@ class HostedRuns:
             self._start_closing(oldest)
 
     def _idle_runs(self) -> list[RunId]:
-        """Longest idle first."""
+        """The runs without attempts, longest idle first."""
         idle = [run_id for run_id, entry in self._entries.items() if not entry.users]
         return sorted(idle, key=lambda run_id: self._entries[run_id].idle_since)
 
@@ -112,7 +113,7 @@ class HostedRuns:
             self._timer = loop.call_at(next_due, self._close_idle)
 
     def close_if_idle(self, run_id: RunId) -> None:
-        """The run has ended: it need not be kept."""
+        """Close the run if it is idle: it has ended and need not be kept."""
         entry = self._entries.get(run_id)
         if entry is not None and not entry.users:
             self._start_closing(run_id)
@@ -127,7 +128,7 @@ class HostedRuns:
         return list(self._entries)
 
     async def close(self) -> None:
-        """The worker ends. The caller has stopped all attempts."""
+        """Close all runs because the worker ends. The caller has stopped all attempts."""
         if self._timer is not None:
             self._timer.cancel()
         for run_id in list(self._entries):

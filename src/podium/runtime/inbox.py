@@ -1,4 +1,4 @@
-"""What is to be recorded next: ends of tasks, timers, answers, signals; in the order in which they came."""
+"""What is to be recorded next: ends of tasks, timers, answers, signals; in order of arrival."""
 
 import asyncio
 from collections import deque
@@ -14,23 +14,23 @@ Key: TypeAlias = tuple[str, int] | str
 
 
 class PendingEvent(msgspec.Struct, eq=False):
-    """Something that is to be recorded."""
+    """An event that is to be recorded."""
 
     event_type: str
     path: str | None = None
     attempt: int = 1
     payload: dict[str, Any] = msgspec.field(default_factory=dict)
     engine_attempt: int = 1
-    # What a timer, a probe or a signal is about.
+    # The timer, probe or signal that the event is about.
     subject: str | None = None
-    # The payload as it is stored, if that is known already.
+    # The payload as it is stored, if it is encoded already.
     encoded: bytes | None = None
-    # When it was due: it is not recorded with an earlier time.
+    # When it was due: the recorded time is never earlier.
     due: Timestamp = ""
 
     @property
     def answers(self) -> Key | None:
-        """What the machine is owed and gets by this: the end of a task, a timer, an answer."""
+        """The key of the command that it answers: the end of a task, a timer, an answer."""
         if self.event_type in TASK_ENDS:
             return (str(self.path), self.attempt)
         if self.event_type in (EventType.TIMER_FIRED, EventType.PROBE_ANSWERED):
@@ -47,7 +47,8 @@ class Inbox:
         self._pending: deque[PendingEvent] = deque()
         # Taken and not recorded yet.
         self._taken: list[PendingEvent] = []
-        # What is answered by these: it must not be asked for a second time. None until it is asked for: most never are.
+        # The commands answered by these, which must not be performed again. None until it is needed: usually
+        # it never is.
         self._answered: set[Key | None] | None = None
         self._wake = asyncio.Event()
 
@@ -64,7 +65,7 @@ class Inbox:
         self._wake.set()
 
     async def wait(self) -> None:
-        """Until there is something, or `wake` is called."""
+        """Wait until there is an event, or until `wake` is called."""
         if not self._pending:
             self._wake.clear()
             await self._wake.wait()
@@ -74,18 +75,18 @@ class Inbox:
         return self._pending[0]
 
     def take(self) -> PendingEvent:
-        """What is taken counts as answered until it is `recorded`."""
+        """Take the next event, which counts as answered until it is `recorded`."""
         pending = self._pending.popleft()
         self._taken.append(pending)
         return pending
 
     def put_back(self) -> None:
-        """What was taken is not recorded."""
+        """What was taken has not been recorded: put it back."""
         self._pending.extendleft(reversed(self._taken))
         self._taken.clear()
 
     def recorded(self) -> None:
-        """What was taken."""
+        """What was taken has been recorded."""
         self._taken.clear()
         self._answered = None
 

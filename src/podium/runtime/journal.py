@@ -1,7 +1,9 @@
-"""The logs in a run's directory: one line per event, for people (`workflow.jsonl`) and for programs (`events.jsonl`).
+"""The logs in a run's directory: one line per event, for people (`workflow.jsonl`) and for programs
+(`events.jsonl`).
 
-They are a view of the log, written a moment later; what a crash lost is written again when the run continues. Only the
-start of a step that must not be repeated blindly is on the disk before the step is: a rebuilt store knows of it.
+They are a view of the log, written a moment later; what is lost in a crash is written again when the run
+continues. Only the start of a step that must not be repeated blindly is on disk before the step starts, so
+that a rebuilt store contains it.
 """
 
 import contextlib
@@ -22,10 +24,10 @@ from podium.runtime.rundir import RunDirectory
 from podium.runtime.view_trouble import ViewTrouble
 
 _BUFFERED: Final = 64 * 1024
-# Of a file that cannot be written, this much is kept in memory.
+# Maximum that is buffered for a file that cannot be written.
 _MAX_WAITING: Final = 32 * 1024 * 1024
-# What most events are.
-_MOST: Final[dict[str, str]] = {EventType.STEP_STARTED: "started", EventType.STEP_COMPLETED: "completed"}
+# The most frequent events.
+_USUAL: Final[dict[str, str]] = {EventType.STEP_STARTED: "started", EventType.STEP_COMPLETED: "completed"}
 _LEVELS: Final[dict[str, str]] = {
     EventType.STEP_FAILED: "error",
     EventType.RUN_FAILED: "error",
@@ -44,9 +46,11 @@ class JournalMark(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """An observer. Both files have one line for each record, so that they can be cut to the same length.
+    """An observer. Both files have one line for each record, so that they can be truncated to the same
+    length.
 
-    Records are told from the first one on, or from `mark` on: those that are in both files already are passed over.
+    It receives the records from the first one on, or from `mark` on: those that are in both files already are
+    skipped.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class Journal:
         trouble: ViewTrouble | None = None,
         mark: JournalMark = JournalMark(),  # noqa: B008  frozen
     ) -> None:
-        """Raises `ValueError` if the files are not those that the mark was set in."""
+        """Raises `ValueError` if the mark does not belong to the files."""
         for_people, for_programs = directory.logs / "workflow.jsonl", directory.logs / "events.jsonl"
         for file in (for_people, for_programs):
             remove_links(file)
@@ -63,7 +67,7 @@ class Journal:
         whole = min(_lines_in(for_people, mark.for_people), _lines_in(for_programs, mark.for_programs))
         self._seen = _seq_of_line(for_programs, mark.for_programs, whole)
         if not self._seen:
-            # What cannot be read any more is written again.
+            # What is no longer readable is written again.
             whole, self._seen = 0, mark.run_seq
         _cut(for_people, mark.for_people, whole)
         _cut(for_programs, mark.for_programs, whole)
@@ -79,12 +83,12 @@ class Journal:
             self._for_people.add([_line(record) for record in new])
 
     def keep_up(self) -> None:
-        """Let others see what was written; now and then, and not for every event."""
+        """Make the lines visible to readers; called periodically and not for every event."""
         self._for_programs.flush()
         self._for_people.flush()
 
     def saved(self) -> bytes | None:
-        """The mark of what both files have; None if a full disk has not taken all of it."""
+        """The mark of what both files contain; None if a full disk has not taken all of it."""
         self.keep_up()
         for_people, for_programs = self._for_people.size(), self._for_programs.size()
         if for_people is None or for_programs is None:
@@ -102,7 +106,9 @@ class Journal:
 
 
 class _LogFile:
-    """Lines on their way into a file. What a full disk does not take waits, and follows when there is room."""
+    """Lines to be written to a file. What a full disk does not take is buffered and written when there is
+    space.
+    """
 
     def __init__(self, path: Path, trouble: ViewTrouble) -> None:
         self._path = path
@@ -116,7 +122,7 @@ class _LogFile:
             return
         self._waiting += b"\n".join([*lines, b""])
         if len(self._waiting) >= _MAX_WAITING:
-            # Whole lines only: whoever resumes the run continues after them.
+            # Whole lines only, because a resumed run continues after them.
             self._has_stopped = True
             self._trouble.stopped(self._path.name)
         elif len(self._waiting) >= _BUFFERED:
@@ -131,14 +137,14 @@ class _LogFile:
             self._trouble.succeeded(self._path.name)
 
     def size(self) -> int | None:
-        """Of the file with all lines so far; None if some of them are not in it."""
+        """The size of the file with all lines so far; None if some of them are not in it."""
         try:
             return self._path.stat().st_size if not self._waiting else None
         except OSError:
             return None
 
     def sync(self) -> None:
-        """The store has all of it: a disk that takes nothing keeps no step from starting."""
+        """The store has all of it, so a full disk does not prevent a step from starting."""
         if self._file is not None:
             try:
                 os.fsync(self._file.fileno())
@@ -170,10 +176,10 @@ def _line(record: EventRecord) -> bytes:
 
 
 def describe_event(record: EventRecord) -> str:
-    """An event in a sentence."""
+    """An event as a sentence."""
     attempt = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
-    if record.event_type in _MOST:
-        return _MOST[record.event_type] + attempt
+    if record.event_type in _USUAL:
+        return _USUAL[record.event_type] + attempt
     match record.event_type:
         case EventType.STEP_FAILED:
             return f"failed{attempt}: {payload_of(record, StepEnd).failure or 'no reason given'}"
@@ -200,7 +206,9 @@ def describe_event(record: EventRecord) -> str:
 
 
 def _check_mark(mark: JournalMark, for_people: Path, for_programs: Path) -> None:
-    """The line before the mark is that of its record, and both files have all up to there."""
+    """Check that the line before the mark is that of its record, and that both files are complete up to
+    there.
+    """
     if not mark.run_seq:
         return
     if _line_before(for_people, mark.for_people)[-1:] != b"\n":
@@ -210,7 +218,7 @@ def _check_mark(mark: JournalMark, for_people: Path, for_programs: Path) -> None
 
 
 def _line_before(path: Path, end: int) -> bytes:
-    """The line that ends there; empty if there is none."""
+    """The line that ends at `end`; empty if there is none."""
     line = b""
     try:
         with path.open("rb") as file:
@@ -225,7 +233,7 @@ def _line_before(path: Path, end: int) -> bytes:
 
 
 def _lines_in(path: Path, start: int) -> int:
-    """Whole lines from there on: a process that was killed may have left half of one."""
+    """The number of whole lines after `start`: a process that was killed may have written part of one."""
     try:
         with path.open("rb") as file:
             file.seek(start)
@@ -235,7 +243,7 @@ def _lines_in(path: Path, start: int) -> int:
 
 
 def _seq_of_line(path: Path, start: int, number: int) -> int:
-    """The `runSeq` of a line; 0 if there is no such line, or none that can be read."""
+    """The `runSeq` of a line; 0 if there is no such line, or it cannot be read."""
     if not number:
         return 0
     with path.open("rb") as file:
@@ -251,7 +259,7 @@ def _seq_of(line: bytes) -> int:
 
 
 def _cut(path: Path, start: int, lines: int) -> None:
-    """Keep so many lines from there on."""
+    """Keep this many lines from `start` on."""
     if not path.exists():
         return
     with path.open("rb+") as file:

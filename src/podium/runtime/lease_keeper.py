@@ -1,8 +1,8 @@
 """Keeps a run's lease while this process drives the run.
 
-A lease that lapsed because the store was away, or this process was frozen, is claimed again if no other driver has
-taken it; then what follows is written under the new fence. If there is no slot for it any more, nothing starts until
-there is one.
+A lease that expired because the store was unavailable, or this process was frozen, is claimed again if no
+other driver has taken it; then later events are written under the new fence. If there is no slot for the run
+any more, nothing starts until there is one.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ class LeaseKeeper:
         self._is_lapsed = False
 
     def wake(self) -> None:
-        """Renew it now: the store was away."""
+        """Renew it now: the store was unavailable."""
         self._wake.set()
 
     async def keep(self, driver: Driver) -> None:
-        """Until it is another's: then the driver loses the run."""
+        """Renew until another process has the lease: then the driver loses the run."""
         driver.leased_until(self._from_now())
         while True:
             await self._pause()
@@ -51,7 +51,7 @@ class LeaseKeeper:
                 if not await self._renew(driver) and not await self.claim_again(driver):
                     return
             except PodiumError:
-                continue  # the store is away; the lease itself says how long that may last
+                continue  # the store is unavailable; the lease itself limits how long that may last
 
     async def _pause(self) -> None:
         seconds = _RECLAIM_SECONDS if self._is_lapsed else _RENEW_SECONDS
@@ -86,7 +86,7 @@ class LeaseKeeper:
             return False
         driver.begin_reclaiming()
         until = self._from_now()
-        # A claim that was not answered may have been made.
+        # A claim that was not answered may have succeeded.
         claimed = held.lease if held.is_live else None
         try:
             claimed = claimed or await self._claim()
@@ -102,7 +102,7 @@ class LeaseKeeper:
         return True
 
     async def _claim(self) -> Lease | None:
-        """None if there is no slot for the run any more, or another was faster."""
+        """None if there is no slot for the run any more, or another process was faster."""
         return await self._store.claim(
             self.lease.run_id, owner=self.lease.owner, ttl=self._ttl, slots=self._slots
         )

@@ -1,16 +1,18 @@
-"""Where the server listens. Tokens never cross a network in the clear."""
+"""The server's listening address. Tokens never cross a network unencrypted."""
 
 import socket
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from podium.errors import PodiumError
 from podium.text import reason_of
 
+BACKLOG: Final = 1024
+
 
 class ListeningRefused(PodiumError):
-    """The server would listen where its tokens could be read, or cannot listen there."""
+    """The server would listen where its tokens could be intercepted, or cannot listen there."""
 
     code = "LISTENING_REFUSED"
 
@@ -43,21 +45,29 @@ class Listening(NamedTuple):
                 "--behind-proxy if another server in front of this one does TLS"
             )
 
-    def bind(self) -> socket.socket:
-        """Raises `ListeningRefused`."""
+    def listen(self) -> socket.socket:
+        """From now on clients can connect; they wait until the server answers. Raises `ListeningRefused`."""
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            bound = socket.socket(family, kind, protocol)
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(address)
+            return _listen(socket.socket(family, kind, protocol), address)
         except (OSError, OverflowError, UnicodeError) as error:
             raise ListeningRefused(
                 f"cannot listen on {self.host!a} port {self.port}: {reason_of(error)}; choose another --port"
             ) from error
-        return bound
 
     def url(self, bound: socket.socket) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.has_tls else 'http'}://{host}:{bound.getsockname()[1]}"
+
+
+def _listen(new: socket.socket, address: Any) -> socket.socket:
+    try:
+        new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        new.bind(address)
+        new.listen(BACKLOG)
+    except BaseException:
+        new.close()
+        raise
+    return new

@@ -1,9 +1,10 @@
-"""One process drives a run: a lock on its directory, as long as the process lives.
+"""One process drives a run: it locks the run's directory for as long as it lives.
 
-The kernel's lock (`flock`) is what holds; the JSON in the file tells people and programs who holds it. A lock whose
-kernel lock is free is stale, whatever the file says. What it says about the lease lets a successor on the same host
-release the lease of a process that is gone, instead of waiting until it lapses. And the lease outranks the lock: who
-gets it because its holder did not renew it (a frozen process) replaces the file, and the old holder finds out.
+The kernel's lock (`flock`) is authoritative; the JSON in the file tells people and programs which process
+holds it. A file without a kernel lock is stale, whatever it says. What it says about the lease allows a
+successor on the same host to release the lease of a process that is gone, instead of waiting until it
+expires. The lease takes precedence over the lock: a process that gets it because its holder did not renew it
+(a frozen process) replaces the file, and the old holder finds out.
 """
 
 import asyncio
@@ -44,15 +45,15 @@ class RunLock:
         self._run_id = run_id
         self._file: int | None = None
         self._lease: Lease | None = None
-        # What the file said before we had it.
+        # The content of the file before we locked it.
         self.before: dict[str, Any] = {}
 
     async def take(
         self, claim: Callable[[], Awaitable[Lease | None]], *, wait: float = WAIT_SECONDS
     ) -> Lease | None:
-        """Hold it. Returns the lease if that was got while another process still holds the lock: it is frozen.
+        """Take the lock. Returns the lease if it was obtained while a frozen process still holds the lock.
 
-        Raises `RunLocked` if a live process holds it after so many seconds.
+        Raises `RunLocked` if a live process holds it after `wait` seconds.
         """
         deadline = time.monotonic() + wait
         pause = 0.02
@@ -75,7 +76,7 @@ class RunLock:
         return f"process {held['pid']} on {held.get('hostname', 'this host')}" if "pid" in held else None
 
     def _replace(self) -> None:
-        """A file of our own in the place of the one that its holder does not give up."""
+        """Replace the file whose holder does not release it by one of our own."""
         self._path.unlink(missing_ok=True)
         self._lock_new_file()
 
@@ -89,7 +90,7 @@ class RunLock:
         self._file = file
 
     def _try(self) -> bool:
-        if self._path.is_symlink():  # a step put it there: what it leads to is not ours
+        if self._path.is_symlink():  # a step put it there: the link's target is not ours
             self._path.unlink(missing_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
@@ -112,7 +113,7 @@ class RunLock:
             return False
 
     def record_lease(self, lease: Lease) -> None:
-        """Write down who holds it."""
+        """Write the holder to the file."""
         if self._file is None:
             return
         self._lease = lease
@@ -126,20 +127,21 @@ class RunLock:
             "lease": msgspec.to_builtins(lease),
         }
         content = msgspec.json.encode(content_facts)
-        # In one write that covers what was there: whoever is killed in between leaves a file that can be read.
+        # One write that covers the old content: a process killed at any point leaves a readable file.
         length = os.fstat(self._file).st_size
         os.pwrite(self._file, content.ljust(length), 0)
         os.ftruncate(self._file, len(content))
 
     async def refresh(self) -> None:
-        """Keep the file as it has to be: say periodically that it is held, and put it back if it was deleted."""
+        """Maintain the file: refresh it periodically, and restore it if it was deleted."""
         refreshed = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if self._lease is None:
                 continue
             if not self.is_held():
-                # The kernel's lock on a deleted file excludes no other process; a full disk ends no run.
+                # The kernel's lock on a deleted file excludes no other process; a full disk must not end a
+                # run.
                 with contextlib.suppress(OSError):
                     self._restore(self._lease)
             elif time.monotonic() - refreshed >= _REFRESH_SECONDS:
@@ -147,7 +149,7 @@ class RunLock:
                 self.record_lease(self._lease)
 
     def _restore(self, lease: Lease) -> None:
-        """Not if there is a file: it belongs to the process that has put it there."""
+        """Does nothing if there is a file: it belongs to the process that has put it there."""
         deleted = self._file
         self._lock_new_file()
         self.record_lease(lease)
@@ -155,11 +157,11 @@ class RunLock:
             os.close(deleted)
 
     def is_held(self) -> bool:
-        """Whether the file is still ours: another process that got the lease has put its own in its place."""
+        """Whether the file is still ours: another process that got the lease has replaced it."""
         return self._file is not None and self._is_current(self._file)
 
     def lease_before(self) -> Lease | None:
-        """The lease of the process that held the lock before and is gone; None if nothing is known of it."""
+        """The lease of the process that held the lock before and is gone; None if it is unknown."""
         lease = self.before.get("lease")
         if lease is None or self.before.get("hostname") != socket.gethostname():
             return None
@@ -181,3 +183,8 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+async def no_lease() -> Lease | None:
+    """For a process that only reads, or writes views."""
+    return None

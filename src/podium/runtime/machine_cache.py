@@ -1,6 +1,7 @@
-"""The machine as it was at some record: a log that has moved on is folded again from there, not from its start.
+"""The state of the machine at an earlier record: a log with new records is folded again from there, not from
+its start.
 
-The same is saved in the store as a checkpoint, together with what the views know at that record.
+The same state is saved in the store as a checkpoint, together with the state of the views at that record.
 """
 
 from typing import Final
@@ -8,15 +9,15 @@ from typing import Final
 from podium.machine import Machine
 from podium.machine.program import WorkflowProgram
 from podium.plan.plan import Plan
-from podium.runtime.checkpoints import Saved, decode_machine, encode_machine
+from podium.runtime.checkpoints import Saved
 from podium.runtime.task_slots import TaskSlots
 from podium.runtime.view_feed import ViewFeed
 from podium.runtime.world import World
 
-# How many events pass before the next checkpoint: so many, and one for so many bytes that it takes.
+# A checkpoint is made after this many events, plus one event for each of this many bytes of its size.
 CHECKPOINT_EVERY: Final = 5000
 _BYTES_PER_EVENT: Final = 512
-# A driver that leaves an open run saves one if a resume would have to read more than this.
+# A driver that leaves an open run saves one if a resume would have to read more events than this.
 _LONG_TAIL: Final = 1000
 
 
@@ -37,10 +38,10 @@ class MachineCache:
     def newest(self, program: WorkflowProgram) -> Machine:
         if self._kept is None:
             return Machine(self._plan, program)
-        return decode_machine(self._plan, self._kept, program)
+        return Machine.restore(self._plan, self._kept, program=program)
 
     def keep_if_due(self, machine: Machine) -> None:
-        """Everything that was folded is in the log."""
+        """Requires that everything that was folded is in the log."""
         if machine.last_seq >= self._next and not machine.terminal:
             self._keep(machine)
 
@@ -49,7 +50,7 @@ class MachineCache:
             self._keep(machine)
 
     def _keep(self, machine: Machine) -> None:
-        self._kept, self._seq = encode_machine(machine), machine.last_seq
+        self._kept, self._seq = machine.checkpoint(), machine.last_seq
         size = len(self._kept)
         if self._world.checkpoints is not None:
             self._feed.flush()

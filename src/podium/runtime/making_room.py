@@ -1,7 +1,7 @@
-"""`on_conflict: cancel` in pools: a new run takes the place of the oldest run with its concurrency key.
+"""`on_conflict: cancel` in pools: a new run replaces the oldest run with its concurrency key.
 
-It is said once and for all when the run is created: whoever creates it again by the same request sends the same
-signals, which count once.
+This is decided when the run is created: creating it again by the same request sends the same signals, which
+count once.
 """
 
 from uuid import UUID, uuid5
@@ -48,6 +48,6 @@ async def _cancel(store: Store, clock: Clock, older: Run, run: Run) -> None:
 
 
 def _signal_id(older: str, run_id: str) -> str:
-    """The same each time; of version 4, like all ids of signals."""
+    """A deterministic id of version 4, like all ids of signals."""
     name = uuid5(UUID(int=0), f"{older} makes room for {run_id}")
     return str(UUID(int=name.int, version=4))

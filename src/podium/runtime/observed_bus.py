@@ -17,7 +17,7 @@ _REFUSED: Final = "REFUSED"
 
 
 class ObservedBus:
-    """An `EventBus`. `types`: of messages that are counted by type."""
+    """An `EventBus`. `types`: the message types that are counted individually."""
 
     def __init__(
         self, bus: EventBus, telemetry: Telemetry, clock: Clock, types: Collection[str] = frozenset()

@@ -1,7 +1,7 @@
 """Runs of other engines: this process reads and signals them, and never drives them.
 
-Two drivers of one run would start its steps twice. Who carries a run is in its row, from its creation on, so the answer
-does not depend on a lease.
+Two drivers of one run would start its steps twice. The engine of a run is in its row, from its creation on,
+so the answer does not depend on a lease.
 """
 
 from podium.errors import PodiumError
@@ -12,7 +12,7 @@ from podium.runtime.holders import describe, pool_owner, workflow_owner
 
 
 class OtherEngine(PodiumError):
-    """The run is carried by another engine than the local one."""
+    """The run belongs to another engine than the local one."""
 
     code = "OTHER_ENGINE"
 
@@ -32,7 +32,7 @@ class OtherEngine(PodiumError):
 
 
 def is_elsewhere(run: Run) -> bool:
-    """Whether other processes than its starter's carry it: workers of another engine, or hosts of a pool."""
+    """Whether other processes than its starter's execute it: workers of another engine, or workers of a pool."""
     return run.provider != LOCAL or run.pool is not None
 
 
@@ -43,7 +43,7 @@ def check_local(run: Run) -> None:
 
 
 def owner_of(run: Run) -> str:
-    """What carries a run that is elsewhere; of another engine, what holds its lease."""
+    """The owner of a run that is elsewhere; for another engine, the holder of its lease."""
     if run.pool is not None:
         return pool_owner(run.pool)
     if run.engine is None:

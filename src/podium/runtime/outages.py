@@ -1,8 +1,8 @@
-"""A store that is away for a while does not end a run: its driver waits for it.
+"""A store that is unavailable for a while does not end a run: its driver waits for it.
 
-What has to be stored is kept and repeated, with growing pauses, for as long as the budget allows. Meanwhile running
-steps continue and none starts, because nothing is performed that is not in the log. Views are told when it was noticed,
-and when the store is back.
+What has to be stored is kept and retried, with growing delays, for as long as the budget allows. During that
+time running steps continue and none starts, because nothing is performed that is not in the log. Views are
+notified when the outage is detected, and when the store is back.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ T = TypeVar("T")
 OUTAGE: Final = timedelta(seconds=300)
 _FIRST_PAUSE: Final = 0.1
 _MAX_PAUSE: Final = 2.0
-# A store that is back sooner than this was never away, for people.
+# A shorter outage is not reported to people.
 _ANNOUNCED_AFTER: Final = 1.0
 
 
 class Outages:
-    """What one driver knows of its store. `budget`: for how long it is waited for."""
+    """A driver's view of its store. `budget`: how long to wait for it."""
 
     def __init__(
         self,
@@ -38,23 +38,23 @@ class Outages:
         self._now = now
         self._budget = budget.total_seconds()
         self._notify = notify
-        # When the store was first found away, by the loop's clock and for people; and whether views know.
+        # When the outage was detected, by the loop's clock and for people; and whether views were notified.
         self._since: tuple[float, Timestamp] | None = None
         self._is_announced = False
         self._given_up = asyncio.Event()
-        # Whether something waits to be stored: that a store can be read again says nothing about a full disk.
+        # Whether something waits to be stored: a successful read proves nothing if the disk is full.
         self._is_waited_for = False
         # Called whenever the store is back.
         self.on_return: list[Callable[[], None]] = []
 
     def give_up(self) -> None:
-        """A person does not want to wait any longer."""
+        """Called when a person does not want to wait any longer."""
         self._given_up.set()
 
     async def outlast(
         self, error: StoreUnavailable, call: Callable[[], Awaitable[T]], *, tried: timedelta = timedelta()
     ) -> T:
-        """Repeat what has failed with this error, for so long, until it succeeds or the budget is spent."""
+        """Repeat a call that failed with this error, until it succeeds or the budget is spent."""
         deadline = asyncio.get_running_loop().time() + self._budget
         pause = _FIRST_PAUSE
         self._is_waited_for = True
@@ -70,18 +70,18 @@ class Outages:
             except StoreUnavailable as again:
                 error = again
             except PodiumError:
-                self.stored()  # a refusal is an answer, too: the lease may have lapsed meanwhile
+                self.stored()  # a refusal is an answer, too: the lease may have expired during the outage
                 raise
             else:
                 self.stored()
                 return result
 
     def stop_waiting(self) -> None:
-        """What waited to be stored is not to be stored any more."""
+        """What waited to be stored is no longer needed."""
         self._is_waited_for = False
 
     def stored(self) -> None:
-        """What had to be stored is, or was refused."""
+        """What had to be stored was stored or refused."""
         self._is_waited_for = False
         self.succeeded()
 

@@ -1,8 +1,9 @@
-"""Writing into the directory of a run, which steps know and can write to: no link that they left there is followed.
+"""Writing into the directory of a run, to which steps can write as well: links that they created there are
+never followed.
 
-A step could put a symbolic or a hard link, or a link in the place of a folder, where the driver is about to write, and
-so make it overwrite a file of somebody else. So a new file is always a new file, what is continued has one name only,
-and the two folders above it are opened without following links.
+A step could put a symbolic or a hard link, or a link in place of a folder, where the driver is about to
+write, and so make it overwrite any other file of the user. So a new file is always created, a file that is
+continued must have only one name, and the two folders above it are opened without following links.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ _MAX_TRIES: Final = 20
 
 
 def open_new(path: str | Path) -> FileIO:
-    """An empty file; what had its name is gone."""
+    """An empty file; an existing one with this name is removed."""
     folder, name = _open_folder(path)
     try:
         return FileIO(_create(folder, name), "wb")
@@ -29,7 +30,7 @@ def open_new(path: str | Path) -> FileIO:
 
 
 def open_to_append(path: str | Path) -> FileIO:
-    """The file, or a new one if it is not there or is not ours alone."""
+    """The file, or a new one if it does not exist or has other links."""
     folder, name = _open_folder(path)
     try:
         with contextlib.suppress(OSError):
@@ -50,7 +51,7 @@ def write_new(path: str | Path, content: bytes) -> None:
 
 
 def remove_links(path: Path) -> None:
-    """A file that is about to be read and cut is removed if it is a link, or has another name elsewhere."""
+    """Remove a file that is about to be read and truncated if it is a link, or has another name elsewhere."""
     with contextlib.suppress(FileNotFoundError):
         if not _is_ours_alone(path.lstat()):
             path.unlink()
@@ -71,7 +72,9 @@ def _is_ours_alone(found: os.stat_result) -> bool:
 
 
 def _open_folder(path: str | Path) -> tuple[int, str]:
-    """The folder of a file, to be closed, and the name of the file in it. Not a context manager: every step pays."""
+    """The opened folder of a file, to be closed by the caller, and the file's name in it. Not a context
+    manager, because every step pays for it.
+    """
     head, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - a log of every step: `Path` is slow
     root, middle, last = head.rsplit("/", 2) if head.count("/") > 1 else ("/", ".", head)
     above = os.open(root or "/", _ROOT)

@@ -1,11 +1,13 @@
-"""The plan of a run: what it was created with, or what a person has put in its place.
+"""The plan of a run: the one it was created with, or a replacement.
 
-The store has it, with the workflow file, and so does a backup or an export; the run's directory has a copy for people.
-A run that an earlier version created has them in its directory only, and they are read from there.
+The store has it, with the workflow file, and so does a backup or an export; the run's directory has a copy
+for people. A run that an earlier version created has them in its directory only, and they are read from
+there.
 
-The run's row names the hash of the first plan for ever. A replacement is listed in `plan.replaced.json`, each entry
-with the hash before and after; the plan itself is accepted only if such a chain leads to it. Earlier plans stay, as
-`plan.1.json`, `plan.2.json`. Whoever replaces it holds the run's lock.
+The run's row contains the hash of the first plan and never changes. A replacement is listed in
+`plan.replaced.json`, each entry with the hash before and after; the plan itself is accepted only if such a
+chain leads to it. Earlier plans are kept as `plan.1.json`, `plan.2.json`. A process that replaces the plan
+holds the run's lock.
 """
 
 from functools import lru_cache
@@ -26,7 +28,7 @@ from podium.runtime.rundir import RunDirectory, write_atomically
 PLAN: Final = "plan.json"
 WORKFLOW: Final = "workflow.yaml"
 REPLACED: Final = "plan.replaced.json"
-# Of the plan that the run has now; an empty list if it is not signed.
+# Signatures of the run's current plan; an empty list if it is not signed.
 SIGNATURES: Final = "plan.sig"
 
 
@@ -43,12 +45,12 @@ class Replacement(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 def is_plan_file(name: str) -> bool:
-    """Whether a file of a run's directory is kept in the store, too."""
+    """Whether a file of a run's directory is also kept in the store."""
     return name in (WORKFLOW, REPLACED, SIGNATURES) or (name.startswith("plan.") and name.endswith(".json"))
 
 
 async def load_plan(contents: Contents, directory: RunDirectory, run: Run) -> Plan:
-    """The plan of a run; only if its hash is the one the run was created with, or was replaced by."""
+    """The plan of a run; only if its hash is the one the run was created with, or that of a replacement."""
     return (await load_hashed_plan(contents, directory, run))[0]
 
 
@@ -66,7 +68,7 @@ async def load_hashed_plan(contents: Contents, directory: RunDirectory, run: Run
 
 
 async def plan_content(contents: Contents, directory: RunDirectory | None, run: Run) -> bytes:
-    """The bytes of a run's plan, not verified. Without a directory only the store is asked."""
+    """The bytes of a run's plan, not verified. Without a directory only the store is read."""
     try:
         content = await _kept(contents, directory, run, PLAN)
     except ContentDamaged as error:
@@ -80,13 +82,13 @@ async def plan_content(contents: Contents, directory: RunDirectory | None, run: 
 
 
 async def load_source(contents: Contents, directory: RunDirectory, run: Run) -> bytes:
-    """The workflow file, as it was written."""
+    """The workflow file as it was written."""
     return await _kept(contents, directory, run, WORKFLOW) or b""
 
 
 @lru_cache(maxsize=8)
 def read_content(content: bytes) -> Plan:
-    """Many runs of one plan share it, and what follows from it."""
+    """Cached: many runs of one plan share it, and everything derived from it."""
     return read_plan(content)
 
 
@@ -102,7 +104,9 @@ async def replace_plan(
     signatures: bytes | None = None,
     signed_by: tuple[SignedBy, ...] = (),
 ) -> None:
-    """Under the run's lock. The store changes at once; killed before its directory does, that is mended later."""
+    """Called under the run's lock. The store changes first; if the process is killed before the directory
+    does, that is repaired later.
+    """
     before, after = await _kept(contents, directory, run, PLAN), plan_bytes(plan)
     assert before is not None
     had = await _kept(contents, directory, run, SIGNATURES)
@@ -124,7 +128,7 @@ async def replace_plan(
 
 
 async def _kept(contents: Contents, directory: RunDirectory | None, run: Run, name: str) -> bytes | None:
-    """As the store has it, else as the directory has; of one run, one of them has all."""
+    """The content from the store, else from the directory; one of them has all files of a run."""
     try:
         return await contents.kept(run.identity.run_id, name)
     except ContentMissing:
@@ -153,13 +157,13 @@ async def _replacements(contents: Contents, directory: RunDirectory | None, run:
 
 
 async def signers_of(contents: Contents, run: Run, asked: RunQueued) -> tuple[SignedBy, ...]:
-    """Who has signed the plan that a run has now; `asked`: as it was created."""
+    """Who has signed the plan that a run has now; `asked`: the request that created it."""
     replaced = await _replacements(contents, None, run)
     return replaced[-1].signed_by if replaced else asked.signed_by
 
 
 async def accepted_hashes(contents: Contents, directory: RunDirectory | None, run: Run) -> set[str]:
-    """Of the plan that the run was created with, and of those it was replaced by.
+    """Hashes of the plan that the run was created with, and of its replacements.
 
     A run that needs an approval keeps its plan: a replacement would not be what was approved.
     """

@@ -1,7 +1,9 @@
-"""Plans for the processes that run them: fetched from where they were published, verified, and kept by their hash.
+"""Plans for the processes that run them: fetched from where they were published, verified, and cached by
+their hash.
 
-A worker trusts no one else's check: it fetches the plan of a run that has not started, and verifies it again. The run
-keeps its plan in the store from its creation on, so that one that has started no longer depends on the place.
+A worker does not rely on checks by others: it fetches the plan of a run that has not started, and verifies it
+again. The run's plan is in the store from its creation on, so one that has started no longer depends on the
+place of publication.
 """
 
 import logging
@@ -28,6 +30,7 @@ from podium.plan.references import (
     reference_to,
     verified_plan,
 )
+from podium.ports.log_fields import about
 from podium.ports.plan_source import PlanNotFound, PlanSource
 from podium.ports.store import Contents
 from podium.runtime.plan_file import accepted_hashes, plan_content
@@ -38,7 +41,7 @@ _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class FetchedPlan(msgspec.Struct, frozen=True):
-    """A verified plan, with its bytes as they were fetched: their hash names it."""
+    """A verified plan, with its bytes as they were fetched; their hash identifies it."""
 
     ref: PlanRef
     plan: Plan
@@ -46,7 +49,7 @@ class FetchedPlan(msgspec.Struct, frozen=True):
 
 
 class PlanLoader:
-    """Of one process; several runs of one plan fetch it once."""
+    """The loader of one process; several runs of one plan fetch it once."""
 
     def __init__(self, source: PlanSource, now: Callable[[], Timestamp]) -> None:
         self._source = source
@@ -54,20 +57,24 @@ class PlanLoader:
         self._cache: OrderedDict[str, bytes] = OrderedDict()
 
     async def fetch(self, ref: PlanRef) -> FetchedPlan:
-        """Raises what `PlanSource.fetch` and `verified_plan` do, `PlanVersionUnknown` and `PlanRefExpired`."""
+        """Raises what `PlanSource.fetch` and `verified_plan` raise, `PlanVersionUnknown` and
+        `PlanRefExpired`.
+        """
         check_plan_ref(ref)
         check_usable(ref, self._now())
         content = await self._content(ref.uri, ref.sha256)
         return FetchedPlan(ref, verified_plan(ref, content), content)
 
     async def fetch_by_hash(self, uri: str, expected: str) -> FetchedPlan:
-        """For a person who has the hash only: it pins everything else that a reference says."""
+        """For a user who has only the hash, which determines everything else that a reference says."""
         content = await self._content(uri, expected)
         plan = read_published(content)
         return FetchedPlan(reference_to(plan, content, uri), plan, content)
 
     async def fetch_signatures(self, uri: str) -> bytes | None:
-        """What was published beside the plan at a URI; None if nothing was. Raises what `PlanSource.fetch` does."""
+        """The signatures published beside the plan at a URI; None if there are none. Raises what
+        `PlanSource.fetch` raises.
+        """
         self._source.check(uri)
         try:
             return await self._source.fetch(uri + SUFFIX)
@@ -75,14 +82,18 @@ class PlanLoader:
             return None
 
     async def plan_of(self, run: Run, contents: Contents) -> Plan:
-        """The plan of a run, for a worker. Of a run that has started, as the store keeps it, replacements included.
+        """The plan of a run, for a worker. If the run has started, the plan in the store, including
+        replacements.
 
-        Raises what `fetch` does, and `PlanMissing`; the code and both hashes of a wrong plan are logged here.
+        Raises what `fetch` raises, and `PlanMissing`; the code and both hashes of a wrong plan are logged
+        here.
         """
         try:
             return await self._plan_of(run, contents)
         except PodiumError as refused:
-            _LOG.error("run %s: %s: %s", run.identity.run_id, refused.code, refused)
+            run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
+            fields = about(run=run_id, tenant=tenant_id)
+            _LOG.error("run %s: %s: %s", run_id, refused.code, refused, extra=fields)
             raise
 
     async def _plan_of(self, run: Run, contents: Contents) -> Plan:

@@ -1,4 +1,6 @@
-"""What the agents of a plan need: their providers, programs, optional packages, keys and settings that can work."""
+"""What the agents of a plan need: their providers, programs, optional packages, keys and settings that can
+work.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -21,7 +23,7 @@ from podium.runtime.preflight import (
     work_of,
 )
 
-# A placeholder for what is known only when the step runs.
+# A placeholder for texts that are known only when the step runs.
 _SOME_TEXT: Final = "${...}"
 _TEXTS: Final = ("model", "effort")
 _LISTS: Final = ("fallback_models", "add_dirs", "allowed_tools", "disallowed_tools", "args")
@@ -77,7 +79,7 @@ def _problems(
 
 
 def provider_of(found: LocatedStep, body: Agent, providers: Providers) -> Provider:
-    """As far as it is known before the run. Raises `PodiumError` if it cannot be used."""
+    """The provider, as far as it is known before the run. Raises `PodiumError` if it cannot be used."""
     template = found.workflow.providers.get(body.provider)
     if template is None:
         return providers.find(body.provider)
@@ -87,7 +89,7 @@ def provider_of(found: LocatedStep, body: Agent, providers: Providers) -> Provid
 
 
 def _has_program(program: str, found: LocatedStep, around: Surroundings) -> bool:
-    """A path may be made by an earlier step, and PATH may be set by one: only a plain name is looked up."""
+    """A path may be created by an earlier step, and PATH may be set by one: only a plain name is looked up."""
     path = search_path(found, around)
     if "/" in program or program == _SOME_TEXT or path is None:
         return True
@@ -98,7 +100,7 @@ def _settings_problems(
     provider: Provider, found: LocatedStep, body: Agent, around: Surroundings
 ) -> Iterator[str]:
     env = _environment(provider, found, around)
-    # What depends on a text that is not known yet is no problem: it must be one with the text and without it.
+    # Texts may be unknown yet: a problem is certain only if it occurs with the text and without it.
     without, with_text = _settings(body, None), _settings(body, _SOME_TEXT)
     certain = set(provider.validate_config(with_text, env))
     yield from (text for text in provider.validate_config(without, env) if text in certain)

@@ -1,4 +1,6 @@
-"""Whether the nodes that a plan names are installed here, have its operations, and get their ports."""
+"""Whether the nodes that a plan names are installed here, provide its operations, and can be given their
+ports.
+"""
 
 from collections.abc import Iterator, Sequence
 

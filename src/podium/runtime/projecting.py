@@ -1,7 +1,7 @@
-"""Keeps snapshots up with the log.
+"""Keeps snapshots up to date with the log.
 
-A projector reads on from where the stored snapshot is, folds, and stores what changed. It may stop and start
-again anywhere, and several may work on one run: an older snapshot never replaces a newer one.
+A projector continues from the stored snapshot, folds, and stores what changed. It may stop and restart at any
+point, and several may work on one run: an older snapshot never replaces a newer one.
 """
 
 from typing import Final
@@ -20,7 +20,9 @@ LAG_ALERT_SECONDS: Final = 5.0
 
 class Projecting:
     def __init__(self, store: Store, clock: Clock, alerting: Alerting, *, on_demand: bool = False) -> None:
-        """`on_demand`: somebody looks at a run now and then; that nobody looked before is no lag."""
+        """`on_demand`: a run is only projected when it is viewed, so the time since the last projection is
+        not lag.
+        """
         self._store = store
         self._clock = clock
         self._alerting = alerting
@@ -29,22 +31,30 @@ class Projecting:
         self.lag = 0.0
 
     async def catch_up(self, run_id: RunId) -> RunSnapshot:
-        """Bring the stored snapshot of a run up to its log; gives the snapshot, with the steps that changed."""
-        summary = await self._store.load_summary(run_id)
-        snapshot = EMPTY if summary is None else RunSnapshot(summary, Steps({}))
+        """Bring the stored snapshot of a run up to its log; its steps are those of the last events."""
+        snapshot = await self._stored(run_id)
         while records := await self._store.read(run_id, after=snapshot.last_event_seq, limit=BATCH):
             self._measure_lag(records[0])
-            snapshot = await self._fold(run_id, snapshot, records)
+            snapshot = await self._fold(run_id, snapshot, records) or await self._stored(run_id)
         return snapshot
 
-    async def _fold(self, run_id: RunId, snapshot: RunSnapshot, records: list[EventRecord]) -> RunSnapshot:
+    async def _stored(self, run_id: RunId) -> RunSnapshot:
+        summary = await self._store.load_summary(run_id)
+        return EMPTY if summary is None else RunSnapshot(summary, Steps({}))
+
+    async def _fold(
+        self, run_id: RunId, snapshot: RunSnapshot, records: list[EventRecord]
+    ) -> RunSnapshot | None:
+        """None if another projector has come further: its steps do not belong to this summary."""
         named = list({step_id for record in records for step_id in steps_named(record)})
         known = {step.step_id: step for step in await self._store.find_steps(run_id, named)}
+        if known and (await self._stored(run_id)).last_event_seq != snapshot.last_event_seq:
+            return None
         base = RunSnapshot(snapshot.summary, Steps(dict(known)))
         folded = project_more(base, records)
         alerts = folded.alerts
         if folded.summary.stale is not None:
-            # Read once more: what is missing now never was there, and the gap is accepted.
+            # Read once more: what is still missing never existed, and the gap is accepted.
             again = await self._store.read(run_id, after=folded.last_event_seq, limit=BATCH)
             folded = project_more(folded, again, accept_gaps=True)
             alerts += folded.alerts

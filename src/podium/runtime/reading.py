@@ -1,4 +1,4 @@
-"""Reading the log of a run: all of it in order, and what it was asked for with."""
+"""Reading the log of a run: all of it in order, and the request that created the run."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Final
@@ -17,7 +17,7 @@ FIRST_RECORDS: Final = 20
 async def records_of(
     log: EventLog, run_id: RunId, *, after: int = 0, values: Callable[[], Values] | None = None
 ) -> AsyncIterator[EventRecord]:
-    """The records of a run, each of them whole if `values` is given."""
+    """The records of a run, with complete payloads if `values` is given."""
     while records := await log.read(run_id, after=after, limit=READ_BATCH):
         for record in records:
             yield await whole(record, values)
@@ -25,7 +25,7 @@ async def records_of(
 
 
 async def queued_of(log: EventLog, run_id: RunId, values: Callable[[], Values] | None = None) -> RunQueued:
-    """What a run was asked for with."""
+    """The request that created a run."""
     for record in await log.read(run_id, limit=FIRST_RECORDS):
         if record.event_type == EventType.RUN_QUEUED:
             return payload_of(await whole(record, values), RunQueued)

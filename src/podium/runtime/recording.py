@@ -1,9 +1,9 @@
 """Records events within a time budget.
 
-A store that hangs must not hang the work, and one that is down for a moment must not fail it. An append is repeated
-by its keys until the budget is spent; then the caller is told (`StoreUnavailable`), keeps what it knows, and gives up
-its lease. What was not answered is *unknown*, not failed: to repeat it is harmless. Nothing fails open: also a
-StepStarted is recorded before its step starts.
+A store that hangs must not block the work, and one that is briefly unavailable must not fail it. An append is
+retried by its keys until the budget is spent; then `StoreUnavailable` is raised, and the caller keeps what it
+knows and gives up its lease. An unanswered append is *unknown*, not failed: repeating it is harmless. Nothing
+fails open: even a StepStarted is recorded before its step starts.
 """
 
 import asyncio
@@ -41,8 +41,9 @@ class Recorder:
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
-        """Record events; raises `StoreUnavailable` when the budget is spent. If a record says something else than the
-        event that was written, an alert is raised."""
+        """Record events; raises `StoreUnavailable` when the budget is spent. If a record differs from the
+        event that was written, an alert is raised.
+        """
         appended = await self._append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
         if any(one.differs for one in appended):
             from podium.runtime.differing import alert_about_differences

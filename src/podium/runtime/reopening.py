@@ -1,8 +1,9 @@
-"""Reopening a run that has ended, on condition that it is the end that the caller saw.
+"""Reopens a run that has ended, on condition that its end is the one that the caller saw.
 
-Between a person's decision and its turn another process may have reopened the run, and it may have ended again. So a
-reopening names the terminal event it was decided on. Of several, one is recorded; the others name its process. In the
-same way a run that was open when the caller looked is never reopened for it.
+Between a person's decision and its execution another process may have reopened the run, and it may have ended
+again. So a reopening names the terminal event that it was based on. Of several, one is recorded; the others
+report its process. In the same way a run that was open when the caller saw it is never reopened for that
+caller.
 """
 
 from podium.errors import LogMoved, PodiumError
@@ -39,9 +40,10 @@ class RunEndedAlready(PodiumError):
 
 
 class Reopening:
-    """What the caller saw of a run, and what it wants: `wanted` is the `runSeq` of the end to be undone.
+    """The state of a run as the caller saw it, and its intent: `wanted` is the `runSeq` of the end to be
+    undone.
 
-    `was_open`: the caller saw it open, whatever has become of it since.
+    `was_open`: the caller saw it open, whatever has happened to it since.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Reopening:
         return self._wanted is not None
 
     async def is_completed(self) -> bool:
-        """Whether it is a completion that the caller wants to be undone: that is never done."""
+        """Whether the end to be undone is a completion: that is never undone."""
         end = await last_end(self._store, self._seen) if self.is_wanted else None
         return end is not None and end.event_type == EventType.RUN_COMPLETED and end.run_seq == self._wanted
 
@@ -96,7 +98,7 @@ class Reopening:
             try:
                 await self._store.append(self.run_id, [write], fence=lease.fence, after=run.head)
             except LogMoved:
-                continue  # an alert, or another reopening: look again
+                continue  # an alert, or another reopening: check again
             return
 
     async def _note_driver(self) -> None:

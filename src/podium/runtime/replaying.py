@@ -1,4 +1,4 @@
-"""A machine as the log leaves it: for those who want to know, and drive nothing."""
+"""A machine in the state that the log leads to: for readers, which drive nothing."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from podium.runtime.checkpoints import machine_of, newest_for
 from podium.runtime.reading import records_of
 from podium.runtime.spilling import Values
 
-# How a machine is found: by replaying the log, or among those that a server keeps.
+# How a machine is found: by replaying the log, or in the cache of a server.
 MachineOf: TypeAlias = Callable[[Store, RunId, Plan, Callable[[], Values] | None], Awaitable[Machine]]
 
 

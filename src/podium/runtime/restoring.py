@@ -1,7 +1,7 @@
-"""A run's directory made again from the store: everything in it that follows from the log.
+"""Recreates a run's directory from the store: everything in it that follows from the log.
 
-Plan, workflow file, large values, `state.json` and both logs come back. So do the files that steps have left, if a
-bucket is configured; what they printed does not. What is missing is named.
+Plan, workflow file, large values, `state.json` and both logs are restored. The files of steps are restored if
+a bucket is configured; their output is not. What is missing is reported.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from podium.errors import PodiumError
 from podium.log.artifacts import ArtifactRef
 from podium.log.events import EventRecord
-from podium.log.leases import Fence, Lease
+from podium.log.leases import Fence
 from podium.log.payloads import StepEnd, payload_of
 from podium.log.runs import Run
 from podium.machine.commands import RunTask
@@ -18,7 +18,7 @@ from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.drive import Driver
 from podium.runtime.journal import Journal
-from podium.runtime.lock import RunLock, RunLocked
+from podium.runtime.lock import RunLock, RunLocked, no_lease
 from podium.runtime.plan_file import PLAN, is_plan_file, load_plan
 from podium.runtime.reading import records_of
 from podium.runtime.run_artifacts import RunArtifacts
@@ -39,10 +39,10 @@ async def restore_directory(
     folder: MakeFolder,
     bucket: RunArtifacts | None = None,
 ) -> list[str] | None:
-    """Make a lost directory again; None if it is not lost, or another process is at it.
+    """Recreate a lost directory; None if it is not lost, or another process is restoring it.
 
-    Returns the files that the log mentions and that cannot be made again, by their names in the directory. A bucket
-    that does not answer keeps no one from reading the rest: a driver fetches from it again.
+    Returns the files that the log mentions and that cannot be restored, by their names in the directory. A
+    bucket that does not answer does not prevent reading the rest: a driver fetches from it later.
     """
     if not directory.is_lost or not await store.list_kept(run.identity.run_id):
         return None
@@ -50,7 +50,7 @@ async def restore_directory(
     lock = RunLock(directory.lock, run.identity.run_id)
     directory.make()
     try:
-        await lock.take(_nobody, wait=0)
+        await lock.take(no_lease, wait=0)
     except RunLocked:
         return None
     try:
@@ -68,7 +68,8 @@ async def restore_directory(
 async def restore_files(
     store: Store, directory: RunDirectory, run: Run, values: RunValues, *, marks: bool
 ) -> None:
-    """What the store keeps for the run and its directory does not have; the plan last: with it, the rest is there.
+    """Restore what the store has for the run and its directory lacks; the plan last, so that its existence
+    means that the rest exists.
 
     `marks`: the files of steps are fetched later.
     """
@@ -91,7 +92,7 @@ async def _fetch_files(store: Store, directory: RunDirectory, run: Run, bucket: 
 
 
 async def files_to_keep(directory: RunDirectory, make: MakeFolder | None) -> dict[str, bytes]:
-    """What a directory has and the store should have, too: of a run that an earlier version created."""
+    """Files of a directory that the store should have, too: for a run that an earlier version created."""
     files = [file for file in directory.path.iterdir() if is_plan_file(file.name)]
     contents = {file.name: file.read_bytes() for file in files}
     if make is not None and directory.payloads.is_dir():
@@ -109,9 +110,9 @@ async def keep_or_restore(
     make: MakeFolder | None,
     bucket: RunArtifacts | None = None,
 ) -> None:
-    """What a run needs is in the store and in its directory; whichever lacks it gets it from the other.
+    """Ensure that what a run needs is in the store and in its directory, copying in both directions.
 
-    Files of steps that the directory lacks come from the bucket.
+    Files of steps that the directory lacks are fetched from the bucket.
     """
     run_id = run.identity.run_id
     if run.head > 1 and not await store.list_kept(run_id):
@@ -125,7 +126,7 @@ async def keep_or_restore(
 async def write_views(
     store: Store, clock: Clock, directory: RunDirectory, run: Run, values: Callable[[], RunValues]
 ) -> None:
-    """`state.json` and the logs, as the log has them now. The caller holds the run's lock."""
+    """Write `state.json` and the logs for the current state of the log. The caller holds the run's lock."""
     plan = await load_plan(store, directory, run)
     world = World(store, clock, NoTasks(), lambda _question: False, payloads=values)
     driver = Driver(plan, run.identity, Fence(generation=0), world)
@@ -147,7 +148,7 @@ async def _mentioned(store: Store, run: Run, directory: RunDirectory) -> list[st
 
 
 def _files_of(record: EventRecord, directory: RunDirectory) -> Iterator[str]:
-    """The files that the end of a step tells of: what it kept, and what it printed, if that was anything."""
+    """The files that the end of a step refers to: its artifacts, and its output if there was any."""
     for artifact in recorded_in(record):
         if artifact.path is not None:
             yield f"{directory.artifacts.name}/{artifact.path}"
@@ -156,15 +157,11 @@ def _files_of(record: EventRecord, directory: RunDirectory) -> Iterator[str]:
         yield str(log.relative_to(directory.path))
 
 
-async def _nobody() -> Lease | None:
-    return None
-
-
 class NoTasks:
-    """For a log that is only read: nothing is carried out."""
+    """For a log that is only read: nothing is executed."""
 
     def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
-        raise AssertionError(f"{task.path} is begun by a reader")
+        raise AssertionError(f"{task.path} is started by a reader")
 
     def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:
         return False

@@ -1,10 +1,10 @@
-"""Results that a run takes over from an earlier one: recorded with where they come from, and not made again.
+"""Results that a run reuses from an earlier one: recorded with their origin, and not produced again.
 
-The machine knows nothing of it. It orders a task as ever, and gets the end that an earlier run has recorded for it.
-There are three ways to that: a rerun from a step on takes over everything before that step (`takeover.py` does most of
-it); `resume --changed` takes over what has completed and would be carried out with the same inputs; and a step with
-`cache: true` takes over what any earlier run of its workflow has made of the same inputs. Nothing is ever taken over
-from the run itself (D30).
+The machine is not aware of it. It orders a task as usual, and gets the end that an earlier run has recorded
+for it. There are three cases: a rerun from a step reuses everything before that step (`takeover.py` does most
+of it); `resume --changed` reuses what has completed and would be executed with the same inputs; and a step
+with `cache: true` reuses what any earlier run of its workflow has produced from the same inputs. Nothing is
+ever reused from the run itself (D30).
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
 # How far `cache: true` looks back.
 _MAX_RUNS: Final = 50
 _MAX_EVENTS: Final = 20_000
-# Of the earlier attempt, and not of this one: nothing was spent here.
+# Facts of the earlier attempt that do not apply to this one: nothing was spent here.
 _NOT_TAKEN_OVER: Final = ("usage", "changed")
 
 
@@ -66,7 +66,7 @@ async def results_before(
 async def results_beside(
     log: EventLog, original: RunId, plan: Plan, step: str
 ) -> dict[tuple[str, int], TaskResult]:
-    """What completed beside the step, whenever that was; by the paths that the rerun has for it."""
+    """What completed beside the step, at any time; by the paths that the rerun uses."""
     from podium.runtime.beside import completed_beside
 
     found = await _records_beside(log, original, plan, step)
@@ -116,7 +116,7 @@ async def _records_beside(log: EventLog, original: RunId, plan: Plan, step: str)
 
 
 async def _continued(log: EventLog, original: RunId, step: str) -> "tuple[Continued, int]":
-    """And the record with which the step was first reached."""
+    """Also returns the number of the record with which the step was first reached."""
     from podium.runtime.continued import Continued
 
     continued, reached, last = Continued(), 0, 0
@@ -129,7 +129,7 @@ async def _continued(log: EventLog, original: RunId, step: str) -> "tuple[Contin
 
 
 class ReusingTasks:
-    """`Tasks` of which some have ended in an earlier run."""
+    """`Tasks` of which some ended in an earlier run."""
 
     def __init__(self, tasks: Tasks, earlier: dict[tuple[str, int], TaskResult]) -> None:
         self._tasks = tasks
@@ -150,11 +150,11 @@ class ReusingTasks:
         await self._tasks.stop_orphans()
 
 
-# --- what earlier runs have made of which inputs --------------------------------------------------
+# --- results of earlier runs by their inputs ------------------------------------------------------
 
 
 class Before(msgspec.Struct):
-    """The run that a `resume --changed` takes up: what has completed in it, by path."""
+    """The run that a `resume --changed` continues: what has completed in it, by path."""
 
     run_id: RunId
     completed: dict[str, EventRecord] = msgspec.field(default_factory=dict)
@@ -163,7 +163,7 @@ class Before(msgspec.Struct):
 
 
 async def before(log: EventLog, run_id: RunId, plan: Plan | None) -> Before:
-    """`plan`: what that run was carried out with, if it is still known."""
+    """`plan`: the plan of that run, if it is still known."""
     found = Before(run_id, steps=dict(walk(plan.workflow)) if plan is not None else {})
     async for record in records_of(log, run_id):
         if record.step_id is not None:
@@ -174,7 +174,9 @@ async def before(log: EventLog, run_id: RunId, plan: Plan | None) -> Before:
 
 
 async def cached_results(store: Store, run: Run) -> dict[str, EventRecord]:
-    """What the newest runs of the same workflow before this one have completed, by fingerprint; the newest counts."""
+    """What the newest runs of the same workflow before this one have completed, by fingerprint; the newest
+    takes precedence.
+    """
     identity = run.identity
     query = RunQuery(
         project_id=identity.project_id,
@@ -206,11 +208,11 @@ def _fingerprint_in(record: EventRecord) -> str | None:
 
 
 class NotTheSame(Exception):
-    """Why something is not taken over; it never leaves this module."""
+    """Why something is not reused; it never leaves this module."""
 
 
 class Reuse:
-    """Says of every attempt, right before it is carried out, whether an earlier one can replace it, and why."""
+    """Decides for every attempt, right before it is executed, whether an earlier one can replace it, and why."""
 
     def __init__(
         self,
@@ -231,18 +233,18 @@ class Reuse:
         self._values = values
 
     def has_no_inputs(self, order: TaskOrder) -> bool:
-        """Whether the attempt is given no files, and no earlier one may take its place."""
+        """Whether the attempt has no files as inputs, and no earlier one may replace it."""
         if self._before is not None or getattr(order.step.body, "work", PLAIN_WORK).cache:
             return False
         return not self._fingerprints.rests_on_more(order)
 
     def facts(self, order: TaskOrder) -> dict[str, Any]:
-        """What `look` would say of such an attempt, at any time."""
+        """The facts that `look` would return for such an attempt, at any time."""
         mark = self._fingerprints.without_files(order, plan_path(order.path))
         return {"fingerprint": mark} if mark is not None else {}
 
     async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
-        """Facts to be kept with the attempt's end; and its end, if there is one already."""
+        """Facts to be recorded with the attempt's end; and its end, if there is one already."""
         mark = await self._fingerprints.of(order, plan_path(order.path))
         facts: dict[str, Any] = {} if mark is None else {"fingerprint": mark}
         if self._before is not None:
@@ -256,7 +258,7 @@ class Reuse:
                 try:
                     return facts, await self._take_over(order, record)
                 except NotTheSame:
-                    pass  # it is simply carried out
+                    pass  # it is simply executed
         return facts, None
 
     async def _known(self) -> dict[str, EventRecord]:
@@ -265,7 +267,7 @@ class Reuse:
         try:
             return await self._cached
         except PodiumError:
-            self._cached = None  # the store is away for a moment: then nothing is known
+            self._cached = None  # the store is briefly unavailable: then nothing is known
             return {}
 
     def _unchanged(self, order: TaskOrder, mark: str | None, before: Before) -> EventRecord:
@@ -309,7 +311,7 @@ class Reuse:
             raise NotTheSame(f"its large values are gone: {error}") from error
 
     async def _fetch_lost(self, run_id: RunId, artifacts: list[dict[str, str]]) -> bool:
-        """The files of a run that has no directory on this machine, straight to where they are needed."""
+        """Fetch the files of a run that has no directory on this machine, directly to where they are needed."""
         bucket = self._bucket_of(run_id) if artifacts and self._bucket_of is not None else None
         if bucket is None or RunDirectory(self._runs, run_id).artifacts.exists():
             return False
@@ -323,7 +325,7 @@ class Reuse:
         return True
 
     def _restore(self, order: TaskOrder, run_id: RunId, artifacts: list[dict[str, str]]) -> None:
-        """The files that the step has left, if they still are what it wrote."""
+        """Restore the files that the step has produced, if they are unchanged."""
         source, target = RunDirectory(self._runs, run_id).artifacts, self._host.directory.artifacts
         try:
             for kept in artifacts:

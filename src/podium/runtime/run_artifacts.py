@@ -1,11 +1,11 @@
-"""What the steps of a run leave, in the bucket of the configuration file, where other machines reach it.
+"""The output of a run's steps in the bucket of the configuration file, where other machines can reach it.
 
-The run's directory and the store have it as well: the bucket is a copy for machines that lack the directory. Every run
-has a part of its own, named by its id and the id of its first event: an id can be used again after a run was pruned,
-and two stores may use one bucket. An exported run that is imported elsewhere has the same first event, and so the same
-part.
+The run's directory and the store have it as well: the bucket is a copy for machines that lack the directory.
+Every run has a part of its own, named by its id and the id of its first event: an id can be used again after
+a run was pruned, and two stores may use one bucket. An exported run that is imported elsewhere has the same
+first event, and so the same part.
 
-An artifact is looked for in the run's own part first, by its SHA-256, then where its URI says: a rerun refers to what
+An artifact is looked up in the run's own part first, by its SHA-256, then at its URI: a rerun refers to what
 its original has put.
 """
 
@@ -26,27 +26,28 @@ from podium.ports.artifacts import (
     ArtifactStore,
     ArtifactStoreUnavailable,
 )
+from podium.ports.logs import Segments
 from podium.ports.store import EventLog
 from podium.runtime.rundir import NewFile
 
 _T = TypeVar("_T")
 
-# How long a bucket that does not answer is waited for.
+# How long to wait for a bucket that does not answer.
 OUTAGE: Final = timedelta(seconds=60)
-# Of one process at the same time; what is forgotten is made again.
+# Maximum number of cached runs; others are created again.
 _MAX_RUNS: Final = 256
 _FIRST_PAUSE: Final = 0.2
 _MAX_PAUSE: Final = 5.0
 
 
 class ArtifactNotStored(PodiumError):
-    """The bucket did not take an artifact for as long as it is waited for."""
+    """The bucket did not accept an artifact within the time limit."""
 
     code = "ARTIFACT_NOT_STORED"
 
 
 class RunArtifacts:
-    """One run's part of the bucket. What fails is repeated for `outage`, from its first failure on."""
+    """One run's part of the bucket. Failed calls are retried for `outage`, counted from the first failure."""
 
     def __init__(
         self, bucket: ArtifactBucket, log: EventLog, run_id: str, outage: timedelta = timedelta()
@@ -56,22 +57,22 @@ class RunArtifacts:
         self._run_id = RunId(run_id)
         self._outage = outage.total_seconds()
         self._name: str | None = None
-        # By SHA-256, what this process has put.
+        # By SHA-256: what this process has put.
         self._uris: dict[str, str] = {}
 
     async def name(self) -> str:
-        """What the run's part is called. Raises `RunNotFound`."""
+        """The name of the run's part. Raises `RunNotFound`."""
         if self._name is None:
             first = (await self._log.read(self._run_id, limit=1))[0]
             self._name = part_name(self._run_id, first.event_id)
         return self._name
 
     def uri_of(self, sha256: str) -> str | None:
-        """Where an artifact is that was put by this process."""
+        """The URI of an artifact that this process has put."""
         return self._uris.get(sha256)
 
     async def put(self, content: Callable[[], AsyncIterator[bytes] | bytes], kind: str) -> ArtifactRef:
-        """`content`: called for every try. Raises `ArtifactNotStored`, and what reading the content does."""
+        """`content`: called for every try. Raises `ArtifactNotStored`, and errors of reading the content."""
 
         async def put() -> ArtifactRef:
             return await (await self._own()).put(content(), kind=kind)
@@ -90,11 +91,11 @@ class RunArtifacts:
         return await self._from_any(ref, lambda store: store.read(ref))
 
     async def fetch(self, ref: ArtifactRef, target: Path) -> None:
-        """Into a file, whole or not at all. Raises what `read` does."""
+        """Fetch into a file, completely or not at all. Raises what `read` raises."""
         await self._from_any(ref, lambda store: _download(store, ref, target))
 
     async def take_over(self, ref: ArtifactRef, earlier: "RunArtifacts") -> None:
-        """Have what an earlier run has put, too: that run may be pruned. What is not there any more stays away."""
+        """Copy what an earlier run has put: that run may be pruned. Missing artifacts are skipped."""
 
         async def copy(store: ArtifactStore) -> None:
             blocks = await store.open(ref)
@@ -109,6 +110,10 @@ class RunArtifacts:
             except (ArtifactNotFound, ArtifactCorrupt):
                 return
 
+    async def log_segments(self) -> Segments:
+        """The place to which the logs of its steps are copied."""
+        return self._bucket.segments(f"{await self.name()}/logs")
+
     async def remove(self) -> None:
         await self._bucket.remove(await self.name())
 
@@ -118,7 +123,7 @@ class RunArtifacts:
         return self._bucket.store(await self.name())
 
     async def _from_any(self, ref: ArtifactRef, get: Callable[[ArtifactStore], Awaitable[_T]]) -> _T:
-        """From the run's own part, else from where its URI says."""
+        """From the run's own part, else from its URI."""
 
         async def from_any() -> _T:
             try:
@@ -149,7 +154,7 @@ class RunArtifacts:
 def parts_of(
     bucket: ArtifactBucket | None, log: EventLog, outage: timedelta
 ) -> Callable[[str], RunArtifacts | None]:
-    """By run: its part of the bucket, one and the same for all who ask."""
+    """By run: its part of the bucket, shared by all callers."""
 
     @lru_cache(_MAX_RUNS)
     def part_of(run_id: str) -> RunArtifacts | None:

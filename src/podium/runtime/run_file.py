@@ -1,7 +1,8 @@
 """`run.json` in a run's directory: what the store knows of the run besides its events.
 
-It is written once, when the run is created, for `podium store rebuild`. Directories of earlier versions have none; then
-the same is read from the events, as far as they have it. The first line of an export has the same fields.
+It is written once, when the run is created, for `podium store rebuild`. Directories of earlier versions have
+none; then the same facts are read from the events, as far as they contain them. The first line of an export
+has the same fields.
 """
 
 from typing import Any, Final
@@ -22,7 +23,9 @@ def facts_of(run: Run) -> dict[str, Any]:
 
 
 def new_run(facts: Any) -> NewRun:
-    """The same run, to be created elsewhere. Raises `msgspec.ValidationError` if it is not what `facts_of` gives."""
+    """The same run, to be created elsewhere. Raises `msgspec.ValidationError` if `facts` is not a result of
+    `facts_of`.
+    """
     given = msgspec.convert(facts, dict[str, Any])
     metadata = msgspec.json.encode(given.get("metadata", {}))
     plain = {**given, "identity": given.get("run"), "metadata": metadata}
@@ -36,7 +39,7 @@ def write_run_file(directory: RunDirectory, run: Run) -> None:
 
 
 def read_run_file(directory: RunDirectory) -> NewRun | None:
-    """None if there is none that can be read."""
+    """None if it is missing or unreadable."""
     try:
         return new_run(msgspec.json.decode((directory.path / _NAME).read_bytes()))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

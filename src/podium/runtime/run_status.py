@@ -1,4 +1,4 @@
-"""What a caller that has only an engine's reference may ask about its run. The store answers, for every engine."""
+"""Queries about a run by a caller that has only an engine's reference. The store answers, for every engine."""
 
 from podium.log.engines import EngineRunRef
 from podium.log.runs import Run
@@ -11,7 +11,9 @@ from podium.runtime.projecting import Projecting
 
 
 async def run_of_reference(store: Store, engine: EngineRunRef) -> Run:
-    """With its tenant, project, environment and plan. Raises `RunNotFound`, and `OtherEngine` if that has the run."""
+    """The run with its tenant, project, environment and plan. Raises `RunNotFound`, and `OtherEngine` if the
+    run belongs to another.
+    """
     run = await store.get_run(engine.run_id)
     if run.provider != engine.provider:
         raise OtherEngine(run)

@@ -1,7 +1,7 @@
-"""Spans and numbers of a run, from its log alone: the run, and each attempt of its steps.
+"""Spans and metrics of a run, from its log alone: the run, and each attempt of its steps.
 
-Their ids follow from the run, the step and the attempt, so what a step does (the tries of an effect, messages that it
-publishes) names its span before that has ended.
+Their ids follow from the run, the step and the attempt, so what a step does (retries of an effect, messages
+that it publishes) can refer to its span before that has ended.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class RunTelemetry:
         self._plan_id = run.identity.plan_id
         self._parent = parent_in(run.metadata)
         self._context = run_context(self._run_id, self._parent)
-        # By path and attempt. Of an attempt that another process has started, the start is not known here.
+        # By path and attempt. The start of an attempt that another process has started is not known here.
         self._started: dict[tuple[str, int], datetime] = {}
         self._correlation_id: str | None = None
 
@@ -111,5 +111,5 @@ def _read(record: EventRecord) -> _End:
 
 
 def step_context(run_id: str, run: dict[str, object], path: str, attempt: int) -> TraceContext:
-    """The span of an attempt; `run`: what `${run}` means in it."""
+    """The span of an attempt; `run`: the value of `${run}` in it."""
     return run_context(run_id, parent_of(run)).with_span(step_span(run_id, path, attempt))

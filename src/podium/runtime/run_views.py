@@ -1,6 +1,8 @@
-"""The views that a driver keeps of its run: the logs and `state.json` in its directory, and notes for its checkpoint.
+"""The views that a driver maintains for its run: the logs and `state.json` in its directory, and notes for
+its checkpoint.
 
-All of them continue from one checkpoint together with the machine, or none does: then they are told of every record.
+Either all of them continue from one checkpoint together with the machine, or none does: then they receive
+every record.
 """
 
 from collections.abc import Callable
@@ -41,7 +43,7 @@ class RunViews:
         self._trouble = trouble
 
     async def open(self, store: checkpoints.CheckpointStore, *, is_new: bool) -> None:
-        """From the newest checkpoint that can be used, else from the first record on."""
+        """From the newest usable checkpoint, else from the first record on."""
         saved = await checkpoints.newest_for(store, self._run_id, self._plan) if not is_new else None
         if saved is None or not self._continue_from(saved):
             self.journal = Journal(self._directory, self._trouble)

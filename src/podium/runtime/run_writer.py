@@ -1,6 +1,7 @@
-"""Appends to the logs of many runs, for a worker: however long the store is away, nothing that was done is forgotten.
+"""Appends to the logs of many runs, for a worker: however long the store is unavailable, nothing that was
+done is lost.
 
-A call that was not answered is repeated by its keys (G17). The caller lives as long as it wants to wait.
+An unanswered call is repeated by its keys (G17), for as long as its caller waits.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from podium.log.events import MAX_PAYLOAD_BYTES, EventRecord, EventWrite, RunIde
 from podium.log.ids import RunId
 from podium.log.times import Timestamp
 from podium.ports.store import AppendedEvent, Store
+from podium.runtime.expiring import ArtifactAges, encoded_with_expiry, with_expiry
 from podium.runtime.recording import WRITE_BUDGET
 from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.storable import storable_end
@@ -26,15 +28,18 @@ _MAX_IDENTITIES: Final = 10_000
 
 
 class WorkerParts(Protocol):
-    """What a worker has for all of its runs."""
+    """The parts of a worker that all of its runs share."""
 
     @property
     def store(self) -> Store: ...
 
+    @property
+    def artifact_ages(self) -> ArtifactAges: ...
+
     def now(self) -> Timestamp: ...
 
     def values(self, run_id: str) -> Callable[[], Values]:
-        """Where values of a run go that are too large for an event."""
+        """Where values of a run are stored that are too large for an event."""
         ...
 
 
@@ -49,7 +54,7 @@ class RunWriter:
         self._identities: dict[str, RunIdentity] = {}
 
     async def identity(self, run_id: RunId) -> RunIdentity:
-        """Read once: it never changes."""
+        """Cached: it never changes."""
         known = self._identities.get(run_id)
         if known is None:
             run = await self.outlast(lambda: self._parts.store.get_run(run_id))
@@ -59,7 +64,7 @@ class RunWriter:
         return known
 
     async def writes(self, run_id: RunId, drafts: Sequence[EventDraft]) -> list[EventWrite]:
-        """The drafts with ids, keys and times. None is given a time before it was due."""
+        """The drafts with ids, keys and times. No time is earlier than the draft's due time."""
         identity, now = await self.identity(run_id), self._parts.now()
         at = max([now, *(draft.due for draft in drafts)])
         return [
@@ -76,7 +81,7 @@ class RunWriter:
         ]
 
     async def _encoded(self, run_id: RunId, payload: dict[str, Any]) -> bytes:
-        """Decisions can be large too: the outputs of a run."""
+        """Decisions can be large, too: the outputs of a run."""
         encoded = encode_payload(payload)
         if len(encoded) <= MAX_PAYLOAD_BYTES:
             return encoded
@@ -88,19 +93,24 @@ class RunWriter:
         """The end of an attempt, and its payload as a machine sees it."""
         identity = await self.identity(run_id)
         end = await self.outlast(lambda: storable_end(event_type, payload, self._values(run_id)))
-        encoded = end.encoded if end.encoded is not None else encode_payload(end.payload)
-        at = self._parts.now()
+        at, ages = self._parts.now(), self._parts.artifact_ages
+        whole_payload = with_expiry(end.payload, at, ages)
+        encoded = (
+            encoded_with_expiry(end.encoded, at, ages)
+            if end.encoded is not None
+            else encode_payload(whole_payload)
+        )
         write = new_event(
             identity, end.event_type, at, encoded, step_id=path, attempt=attempt, engine_attempt=engine
         )
-        return write, end.payload
+        return write, whole_payload
 
     async def logged(self, record: EventRecord) -> LoggedEvent:
-        """With the values that the log keeps elsewhere."""
+        """The event with the values that the log stores elsewhere."""
         return logged(await self.outlast(lambda: whole(record, self._values(record.run.run_id))))
 
     def _values(self, run_id: RunId) -> Callable[[], Values]:
-        """Looked for when there is one: few events have a large value."""
+        """Called only if there is a large value, which few events have."""
         return lambda: self._parts.values(run_id)()
 
     async def outlast(self, call: Callable[[], Awaitable[_T]]) -> _T:
@@ -123,7 +133,7 @@ class RunWriter:
 
 
 def written(appended: Sequence[AppendedEvent]) -> Written:
-    """As it is reported to the process that decides."""
+    """The form in which it is reported to the process that decides."""
     seqs = [0 if one.differs else one.record.run_seq for one in appended]
     times = [one.record.emitted_at for one in appended]
     return Written(seqs, times[:1] if len(set(times)) <= 1 else times)

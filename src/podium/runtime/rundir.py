@@ -1,16 +1,17 @@
-"""The directory of a run: plain files that can be read without us.
+"""The directory of a run: plain files that can be read without Podium.
 
     runs/<run id>/state.json          the run's status, folded from the log
-    runs/<run id>/workflow.yaml       what was run; plan.json is what it was compiled to
+    runs/<run id>/workflow.yaml       the workflow; plan.json is what it was compiled to
     runs/<run id>/run.json            what the store knows of the run besides its events
     runs/<run id>/logs/workflow.jsonl one line per event, for people; events.jsonl, for programs
     runs/<run id>/logs/steps/         what each visit wrote: <step>.<attempt>.out and .err
                                       and of agents: .prompt, .txt (the answer), .progress, .session
     runs/<run id>/artifacts/          what steps keep: output_file, and what they write themselves
     runs/<run id>/payloads/           values too large for an event, by their content
-    runs/<run id>/worktrees/          where agents with a worktree of their own are at work
+    runs/<run id>/worktrees/          working directories of agents with a worktree of their own
 
-Names and values in paths come from people and programs: every path has to stay inside its root, links followed.
+Names and values in paths come from people and programs: every path has to stay inside its root, after
+resolving links.
 """
 
 import contextlib
@@ -42,10 +43,10 @@ class PathRefused(PodiumError):
 class RunDirectory:
     def __init__(self, runs: Path, run_id: str) -> None:
         self.path = runs / run_id
-        # For those who may be in another folder.
+        # For processes that may be in another folder.
         self.absolute = str(self.path if self.path.is_absolute() else self.path.absolute())
 
-    # Made when they are asked for: a process with many runs makes one of these for every look at a run.
+    # Computed on demand: a process with many runs makes one of these for every access to a run.
 
     @cached_property
     def artifacts(self) -> Path:
@@ -81,7 +82,7 @@ class RunDirectory:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has to be made again from the store."""
+        """Whether it has to be restored from the store."""
         return not self.plan.exists()
 
     @property
@@ -94,7 +95,7 @@ class RunDirectory:
 
     @property
     def lacks_files(self) -> Path:
-        """Exists while the files of steps have not been fetched into a directory that was made again."""
+        """Exists while the files of steps have not been fetched into a restored directory."""
         return self.path / ".files-missing"
 
     @property
@@ -113,13 +114,13 @@ class RunDirectory:
                 folder.mkdir(parents=True, exist_ok=True)
 
     def remove_leftovers(self) -> None:
-        """Temporary files of a process that died while it wrote, and what its steps had handed over by then."""
+        """Temporary files of a process that died while writing, and what its steps had handed over by then."""
         for file in (*self.path.glob(f".*{_TEMPORARY}"), *self.artifacts.rglob(f".*{_TEMPORARY}")):
             if not file.is_dir():
                 file.unlink(missing_ok=True)
         for left in self.outputs.iterdir():
             if left.is_dir() and not left.is_symlink():
-                # Loaded when there is something to remove: most runs have nothing.
+                # Imported only if there is something to remove: most runs have nothing.
                 import shutil
 
                 shutil.rmtree(left, ignore_errors=True)
@@ -136,14 +137,15 @@ class RunDirectory:
         file.unlink(missing_ok=True)
         return file
 
-    # As texts: to make a path takes longer than all else about a file that most commands never write.
+    # As strings: constructing a path would take longer than everything else about a file that most commands
+    # never write.
 
     def step_log(self, path: str, attempt: int, kind: str) -> str:
-        """The same as `step_file`."""
+        """The same path as `step_file`."""
         return f"{self.absolute}/{_STEPS}/{_log_name(path, attempt, kind)}"
 
     def output_values(self, path: str, attempt: int) -> str:
-        """The file in which a step leaves `key=value` lines."""
+        """The file to which a step writes `key=value` lines."""
         return f"{self.absolute}/{_OUTPUTS}/{file_name(path)}.{attempt}"
 
 
@@ -153,7 +155,7 @@ def _log_name(path: str, attempt: int, kind: str) -> str:
 
 @lru_cache(maxsize=256)
 def file_name(path: str) -> str:
-    """A step's path as the name of a file: readable, and never the same for two steps."""
+    """A step's path as a file name: readable, and unique for each step."""
     name = _UNSAFE.sub(lambda found: "~" if found[0] == "/" else "_", path)
     if name == path.replace("/", "~") and len(name) <= _MAX_NAME and not name.startswith("."):
         return name
@@ -161,9 +163,9 @@ def file_name(path: str) -> str:
 
 
 def inside(root: Path, path: str, *, what: str, itself: bool = False) -> Path:
-    """The path below `root`, with links followed. Raises `PathRefused` if it leads out of it.
+    """The path below `root`, with links resolved. Raises `PathRefused` if it leads out of it.
 
-    `itself`: the root is a good answer, too.
+    `itself`: the root itself is also allowed.
     """
     if not path or "\0" in path:
         raise PathRefused(f"{what} {path!a} is not a path; name a file below {root.name}/")
@@ -180,7 +182,9 @@ def inside(root: Path, path: str, *, what: str, itself: bool = False) -> Path:
 
 
 def first_inside(roots: Sequence[Path], path: str, *, what: str) -> Path | None:
-    """Where it is there, of several roots; None if nowhere. Raises `PathRefused` if no root has room for it."""
+    """The path in the first of several roots that has it; None if none does. Raises `PathRefused` if it leads
+    out of all of them.
+    """
     refused: PathRefused | None = None
     allowed = False
     for root in roots:
@@ -201,11 +205,11 @@ _TEMPORARY: Final = ".podium-tmp"
 
 
 class NewFile:
-    """A file that is whole or not there: written beside its target, then renamed."""
+    """A file that is complete or does not exist: written beside its target, then renamed."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        # The name is cut: a target may have the longest name there can be.
+        # The name is shortened, because the target's name may have the maximum length.
         self._temporary = target.with_name(f".{target.name[:40]}.{uuid4().hex[:12]}{_TEMPORARY}")
         try:
             self._file = self._temporary.open("xb")
@@ -219,7 +223,7 @@ class NewFile:
         self._digest.update(chunk)
 
     def commit(self, *, durable: bool = True) -> str:
-        """Put it in its place; returns the SHA-256 of its content."""
+        """Move it into place; returns the SHA-256 of its content."""
         try:
             with self._file as file:
                 file.flush()
@@ -234,13 +238,13 @@ class NewFile:
         return self._digest.hexdigest()
 
     def discard(self) -> None:
-        with contextlib.suppress(OSError):  # what could not be written on a full disk
+        with contextlib.suppress(OSError):  # what could not be written to a full disk
             self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """All of it or nothing."""
+    """Write all of it or nothing."""
     file = NewFile(path)
     try:
         file.write(content)
@@ -258,7 +262,9 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _make_durably(folder: Path) -> None:
-    """What is synced in a folder is lost with the power all the same, if the folder's own name was not."""
+    """Create a folder durably: otherwise a file synced in it may be lost in a power failure, because the
+    folder's own name is.
+    """
     if not folder.is_dir():
         _make_durably(folder.parent)
         folder.mkdir(mode=folder_mode(), exist_ok=True)

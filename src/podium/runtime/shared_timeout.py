@@ -1,7 +1,7 @@
-"""A time limit for what is done again and again, one after the other, and nearly always answered at once.
+"""A time limit for frequent, sequential operations that nearly always finish immediately.
 
-It does what `asyncio.timeout` does, with one timer for all of it: to set and to drop a timer each time would take as
-long as a tenth of a step.
+It does what `asyncio.timeout` does, with one timer for all of them: setting and cancelling a timer each time
+would take a tenth of the time of a step.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ from types import TracebackType
 
 
 class Patience:
-    """`with patience:` raises `TimeoutError` if what is inside waits for longer."""
+    """`with patience:` raises `TimeoutError` if its body waits for longer."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        # Who waits now, until when, and how often it had been cancelled before.
+        # The waiting task, its deadline, and how often it had been cancelled before.
         self._waiting: asyncio.Task[object] | None = None
         self._until = 0.0
         self._cancelled_before = 0
@@ -37,7 +37,7 @@ class Patience:
         if self._is_over:
             self._is_over = False
             assert task is not None
-            # Cancelled by nobody but us.
+            # Cancelled only by us.
             if task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
                 raise TimeoutError from error
 

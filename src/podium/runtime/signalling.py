@@ -1,10 +1,10 @@
-"""Recording a signal on condition that its run is open: after its end nothing could act on it.
+"""Records a signal on condition that its run is open: after the run's end nothing could act on it.
 
-Between a look at the run and the append the run may end. So the append names the newest record that was seen; if the
-log has moved on, the run is looked at again.
+Between reading the run and the append the run may end. So the append names the newest record that was seen;
+if the log has new records, the run is read again.
 
-A driver looks for signals by itself. A run that another engine carries has to be told that there is one, and that can
-be lost: a wake-up is stored with the signal, and workers repeat the nudge until the signal was folded.
+A driver checks for signals by itself. A run of another engine has to be notified, and a notification can be
+lost: a wake-up is stored with the signal, and workers repeat the notification until the signal was folded.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from podium.log.transitions import TERMINAL
 from podium.machine.following import signal_wake_up
 from podium.ports.store import AppendedEvent, Store
 
-# A log that moved on so often in a row belongs to a run that is busy: its end is not near enough to be waited for.
+# If the log has changed this often in a row, the run is busy and not about to end.
 _MAX_TRIES: Final = 100
 
 
@@ -51,7 +51,7 @@ async def append_signal(
     fence: Fence | None = None,
     audit: Sequence[AuditDraft] = (),
 ) -> AppendedEvent:
-    """A signal and what follows from it, in one transaction. What became of the signal.
+    """Append a signal and what follows from it, in one transaction. Returns the result for the signal.
 
     Raises `LogMoved` if `after` is not the run's newest record.
     """
@@ -67,7 +67,7 @@ async def append_signal(
 
 
 def stop_body(reason: str, by: Actor | None, *, force: bool = False) -> dict[str, Any]:
-    """What SignalAccepted says of a wish to stop a run that the engine records itself, and by whom it is."""
+    """The body of SignalAccepted for a stop that the engine itself records, with its sender."""
     known: dict[str, Any] = {}
     if by is not None:
         known = {"by": by.name, "byMethod": by.method.value}

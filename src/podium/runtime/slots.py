@@ -1,8 +1,8 @@
-"""How many runs with one concurrency key work at the same time, over all processes that share a store.
+"""Limits how many runs with the same concurrency key are active, over all processes that share a store.
 
-The store decides: a run's lease is granted together with its slot, in one transaction. A process that has to wait
-holds a place in line, a lease of its own, so that a process that dies leaves the line by itself. Those with a higher
-priority come first, then older runs. Each run applies its own limit.
+The store decides: a run's lease is granted together with its slot, in one transaction. A process that has to
+wait holds a place in the queue, which is a lease of its own, so that a process that dies leaves the queue
+automatically. Runs with a higher priority come first, then older runs. Each run applies its own limit.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _STOPS: Final = (b'"signalType":"CANCEL"', b'"signalType":"EMERGENCY_STOP"')
 
 
 def concurrency_key(plan: Plan, inputs: dict[str, Any], env: dict[str, str]) -> str | None:
-    """The key that a run shares with others, as a store keeps it."""
+    """The concurrency key of a run in the form in which a store keeps it."""
     if plan.concurrency is None:
         return None
     given = {name: one.default for name, one in plan.workflow.inputs.items()} | inputs
@@ -46,7 +46,7 @@ def concurrency_key(plan: Plan, inputs: dict[str, Any], env: dict[str, str]) -> 
     try:
         check_id("concurrency_key", text)
     except InvalidId:
-        # Any text can be a key; the store keeps ids.
+        # Any text can be a key, but the store requires ids.
         slug = sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:80]
         return f"{slug or 'key'}-{sha256(text.encode()).hexdigest()[:12]}"
     return text
@@ -62,7 +62,7 @@ def _value(known: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def describe_line(line: SlotLine, run_id: str, key: str) -> str:
-    """What a run that waits for a slot waits for, in words."""
+    """What a run that waits for a slot is waiting for, in words."""
     waiting = [lease.run_id for lease in line.waiting]
     place = f": place {waiting.index(RunId(run_id)) + 1} of {len(waiting)}" if run_id in waiting else ""
     held = ", ".join(lease.run_id for lease in line.holders[:3])
@@ -80,7 +80,7 @@ def refused(line: SlotLine, run_id: str, key: str, limit: int) -> ConcurrencyLim
 
 
 class SlotWaiter:
-    """One run on its way to a slot."""
+    """Waits for a slot for one run."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class SlotWaiter:
         self._notify = notify
         self._place: Lease | None = None
         self._said = ""
-        # Runs that were cancelled to make room.
+        # Runs that were cancelled to free a slot.
         self._cancelled: set[str] = set()
 
     async def wait(
@@ -133,7 +133,7 @@ class SlotWaiter:
             await self._leave_line()
 
     async def _enqueue(self) -> None:
-        """Claim a place, and keep it."""
+        """Claim a place in the queue, and keep it."""
         if self._place is not None:
             self._place = await self._store.renew(self._place, ttl=self._ttl)
         if self._place is None:
@@ -147,14 +147,14 @@ class SlotWaiter:
                 await self._store.release(self._place)
 
     async def _released_dead(self, line: SlotLine) -> bool:
-        """Whether slots or places of processes that are gone on this host were given up for them."""
+        """Whether slots or places were released on behalf of processes of this host that are gone."""
         dead = [lease for lease in (*line.holders, *line.waiting) if holders.is_gone(lease.owner)]
         for lease in dead:
             await self._store.release(lease)
         return bool(dead)
 
     async def _is_cancelled_in_log(self) -> bool:
-        """By `podium cancel` of another process."""
+        """Whether another process recorded a `podium cancel`."""
         records = await self._store.read(self._run_id, limit=100)
         return self._run.status.value in ("PENDING", "APPROVED") and any(
             record.event_type == EventType.SIGNAL_ACCEPTED and any(stop in record.payload for stop in _STOPS)
@@ -167,7 +167,7 @@ class SlotWaiter:
             return
         if any(lease.run_id in self._cancelled for lease in line.holders):
             return
-        # Only the first in line cancels, so that each run that waits costs one run.
+        # Only the first in the queue cancels, so that each waiting run costs one run.
         if line.waiting and line.waiting[0].run_id != self._run_id:
             return
         oldest = line.holders[0].run_id

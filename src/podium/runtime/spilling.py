@@ -1,8 +1,10 @@
-"""Large values leave an event before it is recorded: the store keeps them apart, and the event refers to them (G48).
+"""Large values are moved out of an event before it is recorded: the store keeps them separately, and the
+event refers to them (G48).
 
-A value is durable in the store, by its SHA-256, before the event that names it, so that a backup or an export of the
-store is complete. The run's directory has a copy, so that the store can be rebuilt from it. What decides about a run
-never moves: its error, its exit code, its usage stay in the event, whatever their size.
+A value is durable in the store, by its SHA-256, before the event that refers to it, so that a backup or an
+export of the store is complete. The run's directory has a copy, so that the store can be rebuilt from it.
+Values that decisions depend on are never moved: error, exit code and usage stay in the event, whatever their
+size.
 """
 
 import contextlib
@@ -36,19 +38,19 @@ MakeFolder: TypeAlias = Callable[[Path], ArtifactStore]
 
 
 class ValueSink(Protocol):
-    """Where large values go."""
+    """Stores large values."""
 
     async def put(self, content: bytes, /, *, kind: str) -> ArtifactRef: ...
 
 
 class Values(ValueSink, Protocol):
-    """And come from."""
+    """Stores and loads large values."""
 
     async def read(self, ref: ArtifactRef) -> bytes: ...
 
 
 def value_name(digest: str) -> str:
-    """What a value is called among the contents of its run."""
+    """The name of a value among the contents of its run."""
     return f"{_VALUES}{digest}"
 
 
@@ -59,7 +61,8 @@ def is_value(name: str) -> bool:
 class RunValues:
     """The values of a run: in the store, and a copy of each in the run's directory.
 
-    `bucket`: has those that steps have left, if one is configured; a task puts them there before its end is recorded.
+    `bucket`: if configured, it has the values that steps produced; a task puts them there before its end is
+    recorded.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class RunValues:
         return msgspec.structs.replace(ref, uri=uri) if uri is not None else ref
 
     async def copy(self, content: bytes) -> None:
-        """Into the directory only. A full disk there does not change how the run goes."""
+        """Copy a value into the directory only. A full disk there does not affect the run."""
         if self._copies is not None:
             with contextlib.suppress(PodiumError, OSError):
                 await self._copies().put(content, kind=_KIND)
@@ -98,7 +101,7 @@ class RunValues:
                     return await self._bucket.read(ref)
             if self._copies is None:
                 raise
-        # A run that an earlier version has started.
+        # For a run that an earlier version has started.
         try:
             return await self._copies().read(ref)
         except ArtifactNotFound as error:
@@ -112,7 +115,7 @@ def values_of(
     make: MakeFolder | None,
     bucket: "RunArtifacts | None" = None,
 ) -> Callable[[], RunValues]:
-    """The folder of the copies is made for the first of them."""
+    """The folder of the copies is created with the first of them."""
     copies = cache(lambda: make(directory.payloads)) if make is not None else None
     return cache(lambda: RunValues(contents, run_id, copies, bucket))
 
@@ -138,7 +141,9 @@ def _ref_of(content: bytes, kind: str) -> ArtifactRef:
 
 
 async def spill(payload: Mapping[str, Any], values: ValueSink) -> bytes:
-    """The bytes of a payload that fits into an event: its largest fields, as many as need be, moved away."""
+    """The bytes of a payload that fits into an event: as many of its largest fields as necessary are moved
+    out.
+    """
     encoded = encode_payload(payload)
     if len(encoded) <= MAX_PAYLOAD_BYTES:
         return encoded
@@ -158,19 +163,19 @@ async def spill(payload: Mapping[str, Any], values: ValueSink) -> bytes:
 
 
 def is_spilled(payload: bytes) -> bool:
-    """Whether something may have been moved away; quick, since almost nothing ever is."""
+    """Whether something may have been moved out; fast, because that is rare."""
     return _MARK_BYTES in payload
 
 
 async def whole(record: EventRecord, values: Callable[[], Values] | None) -> EventRecord:
-    """The record as it was before large values left it: what decides about a run has to see them."""
+    """The record with the large values that were moved out of it, on which decisions may depend."""
     if values is None or not is_spilled(record.payload):
         return record
     return msgspec.structs.replace(record, payload=encode_payload(await hydrate(record.payload, values())))
 
 
 def spilled_refs(payload: bytes) -> list[ArtifactRef]:
-    """What a payload refers to."""
+    """The references in a payload."""
     if not is_spilled(payload):
         return []
     fields: dict[str, Any] = msgspec.json.decode(payload)
@@ -182,13 +187,13 @@ def _is_reference(value: Any) -> bool:
 
 
 async def hydrate(payload: bytes, values: Values) -> dict[str, Any]:
-    """A payload with what was moved away put back; for those who ask for it."""
+    """A payload with what was moved out restored, for readers that need it."""
     fields: dict[str, Any] = msgspec.json.decode(payload)
     return await put_back(fields, values)
 
 
 async def put_back(fields: dict[str, Any], values: Values) -> dict[str, Any]:
-    """The same of fields that were read already."""
+    """The same for fields that were decoded already."""
     for name, value in fields.items():
         if _is_reference(value):
             ref = msgspec.convert(value[_MARK], ArtifactRef)

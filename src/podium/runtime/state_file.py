@@ -1,7 +1,8 @@
-"""`state.json`: what a run looks like, for people and programs that do not know us. A fold of the log, nothing more.
+"""`state.json`: the state of a run, for people and for programs without Podium. A fold of the log, nothing
+more.
 
-It is written at most four times a second, less often when it is large, and at every end. It is not what a run is
-resumed from: that is the log.
+It is written at most four times a second, less often when it is large, and at every end. Runs are not resumed
+from it, but from the log.
 """
 
 import time
@@ -18,7 +19,7 @@ from podium.runtime.state_fold import StateFold
 from podium.runtime.view_trouble import ViewTrouble
 
 _SECONDS: Final = 0.25
-# No more than a twentieth of the time goes into writing it.
+# Writing it may take at most a twentieth of the time.
 _SHARE: Final = 20
 
 
@@ -36,7 +37,7 @@ class StateFile:
     ) -> None:
         self._directory = directory
         self._trouble = trouble or ViewTrouble()
-        # False once another process drives the run: what we know is old.
+        # False once another process drives the run: this view is then out of date.
         self._may_write = may_write
         self._fold = StateFold(plan, run_id)
         self._now = now
@@ -61,18 +62,18 @@ class StateFile:
         return self._fold.saved()
 
     def restore(self, saved: bytes) -> int:
-        """Continue from there; the file may be older. Returns the newest record that was folded."""
+        """Continue from a saved state; the file may be older. Returns the newest record that was folded."""
         self._fold.restore(saved)
         self._is_behind = True
         return self._fold.run_seq
 
     def write_if_due(self) -> None:
-        """Also called periodically: for what was too early to be written when it happened."""
+        """Also called periodically, for events that arrived too soon after the previous write."""
         if self._is_behind and self._now() >= self._next_write:
             self.write()
 
     def write_last(self) -> None:
-        """What has happened since it was written; whoever ends a run has written it already."""
+        """Write what has happened since the last write; after the end of a run, that was written already."""
         if self._is_behind:
             self.write()
 

@@ -1,8 +1,9 @@
-"""Folds the log of a run to what `state.json` shows, event by event.
+"""Folds the log of a run to the content of `state.json`, event by event.
 
-It decides nothing: the log says how steps and the run ended, and the machine reports how iterations did. Folding costs
-the same for the first and the last of a million events. Loops inside of iterations share ten thousand iterations that
-are kept, and as many older ones that failed: there may be any number of such loops.
+It decides nothing: the log says how steps and the run ended, and the machine reports the outcome of
+iterations. The first and the last of a million events cost the same. Loops inside iterations share a limit of
+ten thousand kept iterations, and the same number of older ones that failed, because there may be any number
+of such loops.
 """
 
 from collections.abc import Iterable
@@ -32,7 +33,7 @@ _END_STATUS: Final[dict[str, str]] = {
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where a step is shown."""
+    """The place at which a step is shown."""
 
     step: Step
     node: Node
@@ -48,7 +49,7 @@ class StateFold:
         if workflow.error is not None:
             self._main = {**self._main, workflow.error.step_id: workflow.error}
         self._cleanup = _by_name(workflow.cleanup) if workflow.cleanup is not None else None
-        # Of blocks inside, by their identity: the plan keeps them.
+        # The steps of inner blocks, by the identity of the block, which the plan keeps alive.
         self._inside: dict[int, dict[str, Step]] = {}
         self._state = RunState(
             {
@@ -75,13 +76,13 @@ class StateFold:
         return self._state.run_seq
 
     def state(self) -> dict[str, Any]:
-        """The whole of it, as plain data."""
+        """The complete state as plain data."""
         state, top = self._state, self._state.top
         if not state.ended:
             top["status"] = "paused" if state.paused else "waiting" if state.asking else "running"
         top["current_step"] = next(reversed(state.running), None) if not state.ended else None
         steps = shown(state.main) | {f"{FINALLY}/{name}": one for name, one in shown(state.cleanup).items()}
-        # A copy: what is only shown is not kept until it is shown again.
+        # A copy: what is derived for display is not stored in the state.
         return {**top, "steps": steps}
 
     def saved(self) -> bytes:
@@ -89,7 +90,7 @@ class StateFold:
         return msgspec.json.encode(self._state)
 
     def restore(self, saved: bytes) -> None:
-        """Make a new fold what the saved one was. Raises `ValueError` for what does not fit the plan."""
+        """Restore a saved fold into a new one. Raises `ValueError` for what does not fit the plan."""
         self._state = msgspec.json.decode(saved, type=RunState)
         self._check(self._state.main, self._main)
         self._check(self._state.cleanup, self._cleanup or {})
@@ -125,7 +126,7 @@ class StateFold:
                 top["started_at"] = record.emitted_at
             case EventType.RUN_PAUSED:
                 state.paused = True
-                # BUDGET_EXCEEDED: a person has to raise it. A person who paused the run knows why.
+                # BUDGET_EXCEEDED: a person has to raise it. A person who paused the run knows the reason.
                 top["reason"] = payload_of(record, RunPaused).code
             case EventType.RUN_RESUMED:
                 state.paused = False
@@ -158,7 +159,7 @@ class StateFold:
         state.asking.clear()
 
     def _take_signal(self, signal: Signal) -> None:
-        """A retry by hand is another try of the same visit."""
+        """A manual retry is another attempt of the same visit."""
         if signal.signal_type == "RETRY_STEP":
             found = self._find(str(signal.payload.get("stepId") or ""))
             if found is not None:
@@ -180,7 +181,7 @@ class StateFold:
     def _take_step(self, record: EventRecord, path: str) -> None:
         found = self._find(path)
         if found is None:
-            return  # a path that this plan does not have: of another version, or malformed
+            return  # not a path of this plan: from another version, or malformed
         state, node = self._state, found.node
         if record.event_type in _END_STATUS:
             state.asking.pop(path, None)
@@ -206,7 +207,7 @@ class StateFold:
 
     def _start(self, record: EventRecord, path: str, found: _Place) -> None:
         if found.node.is_over(record.logical_attempt_id):
-            return  # it came late
+            return  # it is late
         started = payload_of(record, StepStarted)
         is_composite = isinstance(found.step.body, _COMPOSITES)
         found.node.begin(
@@ -237,10 +238,10 @@ class StateFold:
         _, visit, index = _split(path.rpartition("/")[2])
         loop = found.node.loop if found is not None and found.node.holds(visit) else None
         if found is not None and loop is not None and index in loop.kept:
-            pending.pop(path, None)  # of one that was continued
+            pending.pop(path, None)  # it belongs to an iteration that was continued
             self._settle(path, found.is_in_iteration, loop, index, report.status)
         elif found is None or visit >= found.node.since:
-            # Of gates and the like: decided before the first of its events is in the log.
+            # For gates and similar steps: decided before the first event of the iteration is in the log.
             pending[path] = (report.item, report.status)
 
     def _settle(self, path: str, is_in_iteration: bool, loop: Loop, index: int, status: str) -> None:
@@ -277,7 +278,7 @@ class StateFold:
     # --- places -----------------------------------------------------------------------------------
 
     def _find(self, path: str, *, make: bool = True) -> _Place | None:
-        """The place of a step, made if it is not there."""
+        """The place of a step, created if it does not exist."""
         parts = path.split("/")
         nodes, steps, place = self._state.main, self._main, 0
         if parts[0] == FINALLY and self._cleanup is not None:
@@ -295,7 +296,7 @@ class StateFold:
             if place == len(parts):
                 return _Place(step, node, is_in_iteration)
             if visit < node.since or (not make and not node.holds(visit)):
-                return None  # late news of an earlier try, which is not shown any more
+                return None  # a late event of an earlier attempt that is no longer shown
             if visit > node.inside:
                 node.enter(visit)
             if index is None:

@@ -1,4 +1,4 @@
-"""The state of a run as `state.json` shows it, as data: a checkpoint keeps it by encoding it, and nothing else.
+"""The state of a run in `state.json`, as data that a checkpoint can encode as it is.
 
 A loop keeps its newest thousand iterations and up to a thousand older ones that failed, and counts the rest.
 """
@@ -25,20 +25,20 @@ class Iteration(msgspec.Struct):
 
 
 class Loop(msgspec.Struct):
-    """The iterations of a loop that are kept, and the number of all."""
+    """The kept iterations of a loop, and the total number."""
 
     kept: dict[int, Iteration] = {}
-    # Those that have ended and are kept because they are new, in the order of their ends.
+    # Ended iterations that are kept because they are recent, in the order of their ends.
     ended: dict[int, None] = {}
     old_failures: int = 0
     started: int = 0
     statuses: dict[str, int] = msgspec.field(
         default_factory=lambda: {"completed": 0, "failed": 0, "skipped": 0, "cancelled": 0}
     )
-    # The highest index that has ended; the iteration itself if it is not kept any more.
+    # The highest index that has ended; the iteration itself if it is no longer kept.
     last: int = -1
     last_forgotten: Iteration | None = None
-    # What the loop's own end says: exact.
+    # The summary from the loop's own end, which is exact.
     summary: dict[str, Any] | None = None
 
     def begin(self, index: int, item: Any) -> Iteration:
@@ -47,7 +47,7 @@ class Loop(msgspec.Struct):
         return one
 
     def settle(self, one: Iteration, status: str) -> bool:
-        """It has its outcome. False if it had one: it had been taken for ended and continued."""
+        """Record an iteration's outcome. False if it had one: it was considered ended and then continued."""
         is_new = not one.counted
         if not is_new:
             self.statuses[one.status] -= 1
@@ -109,31 +109,33 @@ class Loop(msgspec.Struct):
 class Node(msgspec.Struct):
     """The newest visit of a step."""
 
-    # What is shown of it.
+    # The facts that are shown of it.
     facts: dict[str, Any] = {}
     attempt: int = 0
     visits: int = 0
     began: Timestamp | None = None
-    # Of all attempts so far, and of everything inside.
+    # The usage of all attempts so far, and of everything inside.
     usage: dict[str, float] | None = None
-    # The next attempt is another try of the same visit.
+    # The next attempt belongs to the same visit.
     same_visit: bool = False
-    # Which visit of a composite its inside belongs to: `Deploy#2[0]/Build`.
+    # The visit of a composite that its inside belongs to: `Deploy#2[0]/Build`.
     inside: int = 1
-    # In a reopened run it has what was started inside of the visit before, too.
+    # In a reopened run: the first visit whose contents are included.
     since: int = 1
-    # Of a loop; else what is inside, by `steps`, `branches` and `finally`.
+    # Loops only; other composites have their contents in `bodies`, by `steps`, `branches` and `finally`.
     loop: Loop | None = None
     bodies: "dict[str, dict[str, Node]]" = {}
 
     def enter(self, visit: int) -> None:
-        """Another visit or try of a composite: the inside of the one before is in the log."""
+        """Start another visit or attempt of a composite: the contents of the previous one are only in the
+        log.
+        """
         self.inside = self.since = visit
         self.loop = Loop() if self.loop is not None else None
         self.bodies = {}
 
     def holds(self, visit: int) -> bool:
-        """Whether what is shown inside has what belongs to this visit."""
+        """Whether the shown contents include those of this visit."""
         return self.since <= visit <= self.inside
 
     def is_over(self, attempt: int) -> bool:
@@ -142,7 +144,7 @@ class Node(msgspec.Struct):
 
     def begin(self, attempt: int, at: Timestamp, *, is_composite: bool, reopened: bool) -> None:
         if reopened:
-            # It continues: what is done inside stays done, and is below the new number.
+            # It continues: what is done inside stays done, and is shown below the new number.
             self.same_visit = True
             self.inside = attempt
             if self.loop is not None:
@@ -215,19 +217,19 @@ def shown(nodes: dict[str, Node]) -> dict[str, Any]:
 
 
 class RunState(msgspec.Struct):
-    """All of it."""
+    """The complete state."""
 
     top: dict[str, Any]
     # The newest record that was folded.
     run_seq: int = 0
     main: dict[str, Node] = {}
     cleanup: dict[str, Node] = {}
-    # Iterations that are open or have ended, and of which nothing is in the log yet: item and status.
+    # Iterations that are open or have ended but have no event in the log yet: item and status.
     pending: dict[str, tuple[Any, str]] = {}
-    # Of all loops inside of iterations: which of their iterations are kept, by their paths.
+    # The kept iterations of all loops inside iterations, by their paths.
     inner: dict[str, None] = {}
     old_inner_failures: dict[str, None] = {}
-    # Tasks under way, the newest last, and steps that wait for a person.
+    # Running tasks, newest last, and steps that wait for a person.
     running: dict[str, None] = {}
     asking: dict[str, None] = {}
     paused: bool = False

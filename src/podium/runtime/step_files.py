@@ -1,4 +1,4 @@
-"""The files that steps have left, as the log records them; and those of them that a bucket has, fetched from there."""
+"""The files that steps produced, as recorded in the log; and fetching those that a bucket has."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,14 +16,14 @@ from podium.runtime.spilling import spilled_refs
 
 
 def recorded_in(record: EventRecord) -> tuple[RecordedArtifact, ...]:
-    """What the end of a step tells of files."""
+    """The files recorded in the end of a step."""
     if record.step_id is None or b'"artifacts"' not in record.payload:
         return ()
     return payload_of(record, StepEnd).artifacts
 
 
 def refs_in(payloads: Iterable[bytes]) -> Iterable[ArtifactRef]:
-    """What payloads refer to by its SHA-256, each once: files that steps have left, and large values."""
+    """The references by SHA-256 in payloads, without duplicates: files of steps, and large values."""
     found: dict[str, ArtifactRef] = {}
     for payload in payloads:
         refs = spilled_refs(payload)
@@ -34,7 +34,8 @@ def refs_in(payloads: Iterable[bytes]) -> Iterable[ArtifactRef]:
 
 
 async def restore_step_files(log: EventLog, run_id: RunId, folder: Path, bucket: RunArtifacts) -> None:
-    """Fetch what is not in the folder; of several versions the newest. What the bucket does not have stays missing.
+    """Fetch files that are missing in the folder, in their newest version. What the bucket does not have
+    remains missing.
 
     Raises `ArtifactStoreUnavailable`.
     """

@@ -1,6 +1,6 @@
-"""Keeping processes running: each that ends is started again, sooner at first and later if it keeps ending.
+"""Keeps processes running: each that ends is restarted, with growing delays if it keeps ending.
 
-A process that ends because of how it was called or configured would end again: then all are stopped.
+A process that ends because of its arguments or configuration would end again: then all are stopped.
 """
 
 import asyncio
@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 
 _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 30.0
-# One that worked for so long is started again as if it had never ended.
+# A process that ran for this long is restarted as if it had never ended.
 _STABLE_SECONDS: Final = 60.0
-# Wrong usage, an invalid file, not allowed, misconfigured: exit codes of our own commands.
+# After the second signal: for processes to stop what they have started themselves.
+_KILL_SECONDS: Final = 8.0
+# Exit codes of Podium's commands: wrong usage, an invalid file, not allowed, misconfigured.
 HOPELESS: Final = frozenset({2, 64, 65, 77, 78})
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -27,25 +29,35 @@ class Child(NamedTuple):
 
 
 class Supervisor:
-    """`say` is called with what a person who watches should know."""
+    """`say` is called with messages for a watching person."""
 
     def __init__(self, children: Sequence[Child], say: Callable[[str], None]) -> None:
         self._children = children
         self._say = say
         self._stopping = asyncio.Event()
+        self._stops = 0
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._code = 0
 
     def stop(self) -> None:
-        """Asks all processes to end; the second time they are killed."""
-        number = signal.SIGKILL if self._stopping.is_set() else signal.SIGTERM
+        """Asks all processes to end, and the second time to end immediately.
+
+        Not by killing them: the steps of a worker that is killed live on. Only what is still there after a few seconds
+        is killed, or with the third time.
+        """
+        self._stops += 1
         self._stopping.set()
+        self._signal(signal.SIGTERM if self._stops < 3 else signal.SIGKILL)
+        if self._stops == 2:
+            asyncio.get_running_loop().call_later(_KILL_SECONDS, self._signal, signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
     async def run(self) -> int:
-        """Until `stop`, or until a process ends for good: then its exit code."""
+        """Runs until `stop`, or until a process ends for good, and returns its exit code."""
         await asyncio.gather(*(self._keep(child) for child in self._children))
         return self._code
 
@@ -87,7 +99,7 @@ class Supervisor:
 
 
 def _end_with_parent() -> None:
-    """A supervisor that is killed leaves nothing behind."""
+    """If the supervisor is killed, its processes end as well."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -1,8 +1,8 @@
-"""The beginning of a rerun: the recorded events of an earlier run, up to the step from which it is run again.
+"""The start of a rerun: the recorded events of an earlier run, up to the step from which it is run again.
 
-They are appended to the new run's log as they were recorded, marked with `reusedFrom`, and the machine folds them like
-any others. So everything before the step keeps its outcome, skips and approvals of people included, and nothing is
-performed or waited for: a timer that was taken over passes no time. See
+They are appended to the new run's log as they were recorded, marked with `reusedFrom`, and the machine folds
+them like any others. So everything before the step keeps its outcome, including skips and approvals by
+people, and nothing is performed or waited for: a copied timer takes no time. See
 `docs/decisions/0012-a-rerun-takes-over-events.md`.
 """
 
@@ -23,22 +23,23 @@ from podium.log.events import (
 from podium.log.ids import RunId
 from podium.log.payloads import Signal, StepEnd, TimerFired, fields_of, payload_of
 from podium.log.times import Timestamp
-from podium.log.transitions import STEP_ENDS
+from podium.log.transitions import STEP_ENDS, TASK_ENDS
 from podium.machine import Machine
 from podium.machine.commands import Record
 from podium.machine.recalled import RecalledTime
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, While
 from podium.ports.store import EventLog
+from podium.runtime.expiring import ArtifactAges, with_expiry
 from podium.runtime.reading import records_of
 from podium.runtime.reusing import failures_repaired_beside
 from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.writing import foreseen, new_event
 
-# What belongs to the earlier run itself: how it was asked for, and what was noticed about it.
+# Events about the earlier run itself: its request, and its alerts.
 _NOT_TAKEN_OVER: Final = frozenset(
     {EventType.RUN_QUEUED, EventType.RUN_APPROVED, EventType.RUN_STARTED, EventType.SIGNAL_REJECTED}
-    | {EventType.ALERT_RAISED, EventType.RUN_VALIDATION_REPORT}
+    | {EventType.ALERT_RAISED, EventType.RUN_VALIDATION_REPORT, EventType.NOTIFICATION_DUE}
 )
 # The machine decides when they end.
 _COMPOSITES: Final = (Call, ForEach, Group, Parallel, While)
@@ -46,7 +47,7 @@ _COMPOSITES: Final = (Call, ForEach, Group, Parallel, While)
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The run that is run again from one of its steps on."""
+    """The run to be repeated from one of its steps."""
 
     run_id: RunId
     plan_sha256: str
@@ -55,15 +56,15 @@ class Original:
 
 @dataclass(slots=True)
 class Takeover:
-    """What a new run starts with: RunStarted, and what it takes over."""
+    """The first events of a new run: RunStarted, and the copied events."""
 
     writes: list[EventWrite] = field(default_factory=list)
-    # The new run has another plan than the one these approvals were given for.
+    # Approvals that were given for a plan other than that of the new run.
     asked_again: list[str] = field(default_factory=list)
 
 
 class Takeovers:
-    """Makes the start of one new run."""
+    """Creates the start of one new run."""
 
     def __init__(
         self,
@@ -72,7 +73,9 @@ class Takeovers:
         plan_sha256: str,
         identity: RunIdentity,
         payloads: Callable[[], Values] | None,
+        artifact_ages: ArtifactAges | None = None,
     ) -> None:
+        self._artifact_ages = artifact_ages or {}
         self._log = log
         self._plan = plan
         self._plan_sha256 = plan_sha256
@@ -80,7 +83,7 @@ class Takeovers:
         self._payloads = payloads
 
     async def of(self, original: Original, started: dict[str, Any], at: Timestamp) -> Takeover:
-        """Raises nothing for what does not fit: then less is taken over, and the rest is performed."""
+        """Never raises if something does not fit: then less is copied, and the rest is performed."""
         records = await self._without_repaired(await self._before(original), original, started, at)
         takeover = Takeover()
         records = self._before_other_plans(records, original, takeover)
@@ -99,7 +102,7 @@ class Takeovers:
     async def _first(
         self, started: dict[str, Any], recorded: Timestamp, taken_over: int, at: Timestamp
     ) -> EventWrite:
-        """It says how many of the next events were taken over, and when the run that they are from started."""
+        """It says how many of the next events were copied, and when the run that they come from started."""
         facts = {"takenOver": taken_over, "recordedAt": recorded} if taken_over else {}
         payload = {**started, **facts}
         return new_event(self._identity, EventType.RUN_STARTED, at, await self._storable(payload))
@@ -123,10 +126,11 @@ class Takeovers:
     async def _without_repaired(
         self, found: list[EventRecord], original: Original, started: dict[str, Any], at: Timestamp
     ) -> list[EventRecord]:
-        """Without failures beside the step that were repaired later, and without the ends of what contains them.
+        """The events without failures beside the step that were repaired later, and without the ends of
+        composites containing them.
 
-        They stay if something else followed from them, such as a branch that ran in the slot of one that had failed:
-        it would come before its time, and would be carried out again.
+        They are kept if something else followed from them, such as a branch that ran in the slot of one that
+        had failed: it would start too early, and would be executed again.
         """
         if not any(record.event_type == EventType.STEP_FAILED for record in found):
             return found
@@ -139,7 +143,7 @@ class Takeovers:
         return kept
 
     async def _fits(self, writes: Sequence[EventWrite]) -> bool:
-        """Whether every step has an event only after the machine has reached it, and ends only as decided."""
+        """Whether every step has events only after the machine has reached it, and ends only as decided."""
         machine, steps = Machine(self._plan), dict(walk(self._plan.workflow))
         async for _, record in _numbered(self._identity, writes, self._payloads):
             path = record.step_id
@@ -153,7 +157,9 @@ class Takeovers:
     def _before_other_plans(
         self, records: list[EventRecord], original: Original, takeover: Takeover
     ) -> list[EventRecord]:
-        """An approval counts for the plan that it was given for; what follows another one is not taken over."""
+        """An approval is valid for the plan that it was given for; what follows one for another plan is not
+        copied.
+        """
         approvals = dict(_approvals(self._plan, records))
         for place, record in enumerate(records):
             if record.event_type != EventType.SIGNAL_ACCEPTED:
@@ -169,7 +175,7 @@ class Takeovers:
     def _copies(
         self, records: Sequence[EventRecord], original: Original, at: Timestamp
     ) -> Iterator[EventWrite]:
-        # The original can be a rerun itself: some of its events were recorded by a still earlier run.
+        # The original may be a rerun itself: some of its events were recorded by a still earlier run.
         recalled = RecalledTime()
         started = next((one.run_seq for one in records if one.event_type == EventType.RUN_STARTED), 0)
         for record in records:
@@ -190,6 +196,8 @@ class Takeovers:
         recorded_at: Timestamp,
     ) -> EventWrite:
         subject = payload.get("signalId") or payload.get("key") or payload.get("stepId")
+        if record.event_type in TASK_ENDS:
+            payload = with_expiry(payload, at, self._artifact_ages)
         encoded = encode_payload({**payload, "reusedFrom": original.run_id, "recordedAt": recorded_at})
         return new_event(
             self._identity,
@@ -205,9 +213,11 @@ class Takeovers:
     async def _fold_to_step(
         self, first: EventWrite, copies: Sequence[EventWrite], step: str
     ) -> tuple[int, dict[str, Record]]:
-        """How many lead to the step. What stopped it before it started, a cancel for example, is not taken over.
+        """The number of events that lead to the step. What stopped it before it started, a cancel for
+        example, is not copied.
 
-        And by event: the starts that the machine decides itself, of composites and approvals, as it decides them.
+        Also returns, by event, the starts that the machine decides itself, of composites and approvals, as it
+        decides them here.
         """
         machine, reached = Machine(self._plan), 0
         opened: dict[str, Record] = {}
@@ -229,7 +239,7 @@ class Takeovers:
         return bool(machine.hold.reasons)
 
     def _resume(self, original: Original, at: Timestamp) -> EventWrite:
-        """The earlier run was paused; a rerun is asked for in order to run."""
+        """The earlier run was paused; but a rerun is requested in order to run."""
         signal_id = f"rerun-{self._identity.run_id}"[:128]
         payload = {
             "signalId": signal_id,
@@ -245,7 +255,9 @@ class Takeovers:
 
 
 def _end_of(record: EventRecord) -> tuple[str | None, int] | None:
-    """The attempt that failed with this event, or whose cost it records: who runs it again pays for it again."""
+    """The attempt that failed with this event, or whose cost it records: a repeated attempt is paid for
+    again.
+    """
     if record.event_type == EventType.BUDGET_CHARGED:
         return fields_of(record).get("stepId"), record.logical_attempt_id
     return (record.step_id, record.logical_attempt_id) if record.event_type == EventType.STEP_FAILED else None
@@ -269,7 +281,9 @@ def _recorded_at(record: EventRecord) -> Timestamp:
 
 
 def _is_about(step: str, record: EventRecord) -> bool:
-    """The step is run again: its own condition is asked again, and a wish to skip it does not count any more."""
+    """Whether it is about the step that is run again: its condition is evaluated again, and a request to skip
+    it is obsolete.
+    """
     if record.event_type == EventType.SIGNAL_ACCEPTED:
         signal = payload_of(record, Signal)
         return signal.signal_type == "SKIP_STEP" and signal.payload.get("stepId") == step
@@ -279,7 +293,7 @@ def _is_about(step: str, record: EventRecord) -> bool:
 
 
 def _approvals(plan: Plan, records: Sequence[EventRecord]) -> Iterator[tuple[str, str]]:
-    """By the signal: which approval step it has completed."""
+    """By the signal: the approval step that it has completed."""
     steps = dict(walk(plan.workflow))
     for record in records:
         if record.event_type == EventType.STEP_COMPLETED and b'"signalId"' in record.payload:
@@ -298,10 +312,10 @@ def _owed_start(machine: Machine, record: EventRecord) -> Record | None:
 def _as_started_here(
     copies: Sequence[EventWrite], opened: dict[str, Record], original: Original
 ) -> Iterator[EventWrite]:
-    """A task that had started and not ended is started again, in this run, and was not interrupted in it.
+    """A task that had started and not ended is started again in this run, where it was not interrupted.
 
-    Composites and approvals stay open where they were opened: if they were opened again, their starts would follow
-    a pause that was taken over.
+    Composites and approvals stay open from where they were opened: if they were opened again, their starts
+    would follow a copied pause.
     """
     ended = {(one.step_id, one.logical_attempt_id) for one in copies if one.event_type in STEP_ENDS}
     for one in copies:
@@ -313,7 +327,7 @@ def _as_started_here(
 
 
 def _as_decided(start: EventWrite, owed: Record, original: Original) -> EventWrite:
-    """What an approval asks can read differently in this run's plan."""
+    """The question of an approval may be different in this run's plan."""
     encoded = encode_payload({**owed.payload, "reusedFrom": original.run_id})
     return msgspec.structs.replace(start, payload=encoded) if len(encoded) <= MAX_PAYLOAD_BYTES else start
 

@@ -1,4 +1,4 @@
-"""The timers of a run: each answers with TimerFired, once and not before it is due."""
+"""The timers of a run: each is answered by TimerFired, once and not before it is due."""
 
 import asyncio
 from collections.abc import Callable, Container
@@ -36,7 +36,7 @@ class Timers:
         self._handles[timer.key] = loop.call_later(seconds, self._fire, timer, deadline)
 
     def _fire(self, timer: SetTimer, deadline: float) -> None:
-        # The loop's clock drifts, and stops while the computer sleeps: a timer is not due before its time.
+        # The loop's clock drifts, and stops while the computer is suspended: a timer must not fire early.
         if self._clock.elapsed() < deadline:
             self._wait_for(timer, deadline)
             return

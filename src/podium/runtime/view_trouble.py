@@ -1,7 +1,7 @@
 """Files of a run directory that cannot be written: a full disk, a quota, a broken disk.
 
-They show what the store has recorded, so the run continues without them. It is said once for each file, and once more
-when the file is written again.
+They show what the store has recorded, so the run continues without them. This is reported once for each file,
+and once more when the file can be written again.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class ViewTrouble:
             self._say(f"{name} is written again and complete", is_over=not self._failing)
 
     def stopped(self, name: str) -> None:
-        """It cannot catch up in this process."""
+        """It cannot be completed in this process."""
         self._say(f"warning: {name} has stopped; `podium resume` completes it, `podium events` shows the log")
 
     def _say(self, text: str, *, is_over: bool = False) -> None:

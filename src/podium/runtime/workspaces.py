@@ -1,4 +1,6 @@
-"""Where the commands of a run work: where it was started, or where its folder has been moved to since."""
+"""The working directory of a run's commands: where the run was started, or where its folder has been moved to
+since.
+"""
 
 from pathlib import Path
 
@@ -23,7 +25,7 @@ def workspace_of(directory: RunDirectory, run: Run) -> Path:
 
 
 def move_workspace(directory: RunDirectory, workspace: Path) -> None:
-    """Every later resume knows it, too."""
+    """Recorded for every later resume."""
     try:
         content = msgspec.json.encode(str(workspace.absolute()))
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""What a driver needs of the world: a store, a clock, something that carries out tasks, and those who look on."""
+"""The environment of a driver: a store, a clock, the executor of tasks, views and observers."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -9,6 +9,7 @@ from podium.log.events import EventRecord
 from podium.machine.commands import Question, Report, RunTask
 from podium.ports.clock import Clock
 from podium.ports.store import Store
+from podium.runtime.expiring import ArtifactAges
 from podium.runtime.outages import Outages
 from podium.runtime.spilling import Values
 from podium.runtime.tasks.order import TaskResult
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from podium.runtime.checkpoints import CheckpointWriter
 
 Observer: TypeAlias = Callable[[Sequence[EventRecord]], None]
-# Is also told what the machine reported when it folded these records.
+# Also receives what the machine reported when it folded these records.
 StateView: TypeAlias = Callable[[Sequence[EventRecord], Sequence[Report]], None]
 
 
 class Tasks(Protocol):
-    """Carries out tasks. `start` returns immediately; the result is handed to `done`."""
+    """Executes tasks. `start` returns immediately; the result is passed to `done`."""
 
     def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None: ...
 
@@ -31,7 +32,7 @@ class Tasks(Protocol):
         ...
 
     async def stop_orphans(self) -> None:
-        """What an earlier process of this run has left running on this host."""
+        """Stop what an earlier process of this run has left running on this host."""
         ...
 
 
@@ -40,18 +41,21 @@ class World(msgspec.Struct):
     clock: Clock
     tasks: Tasks
     ask: Callable[[Question], bool]
-    # Called with every record once and in order, from the run's first one on, many at a time: files are made from them.
+    # Called in batches with every record once and in order, from the run's first one on: files are generated
+    # from them.
     views: list[Observer] = msgspec.field(default_factory=list)
     state_views: list[StateView] = msgspec.field(default_factory=list)
-    # Puts on the disk what the views know; before a step starts that must not be repeated blindly.
+    # Syncs what the views have written to disk, before a step starts that must not be repeated blindly.
     sync_views: Callable[[], None] | None = None
-    # Called with every record once and in order, from now on, immediately.
+    # Called immediately with every record from now on, once and in order.
     observers: list[Observer] = msgspec.field(default_factory=list)
-    # What to do when the store is away; None: give up immediately.
+    # What to do when the store is unavailable; None: give up immediately.
     outages: Outages | None = None
-    # Where values go that are too large for an event; made when the first one comes.
+    # Stores values that are too large for an event; created with the first one.
     payloads: Callable[[], Values] | None = None
-    # Whether the driver looks for signals itself. If not, its host does, for all of its runs.
+    # When files of steps expire, by kind.
+    artifact_ages: ArtifactAges = msgspec.field(default_factory=dict)
+    # Whether the driver checks for signals itself. If not, its host does, for all of its runs.
     watches_log: bool = True
     # Where checkpoints are saved.
     checkpoints: "CheckpointWriter | None" = None

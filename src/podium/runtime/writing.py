@@ -1,4 +1,4 @@
-"""Events to be written: where each gets its id and its idempotency key."""
+"""Events to be written: each gets its id and its idempotency key here."""
 
 import os
 from typing import Final
@@ -19,7 +19,7 @@ def new_event(
     engine_attempt: int = 1,
     subject: str | None = None,
 ) -> EventWrite:
-    """`subject`: what an event is about that is about no step; see `slot_of`."""
+    """`subject`: identifies the subject of an event that is not about a step; see `slot_of`."""
     slot = slot_of(event_type, step_id=step_id, subject=subject)
     return EventWrite(
         event_id=random_uuid(),
@@ -34,7 +34,9 @@ def new_event(
 
 
 def foreseen(run: RunIdentity, write: EventWrite, run_seq: int, payload: bytes) -> EventRecord:
-    """An event as it will be in the log if nothing comes in between: a machine folds it before it is stored."""
+    """The record that this write becomes if no other append intervenes: a machine folds it before it is
+    stored.
+    """
     return EventRecord(
         run,
         run_seq,
@@ -62,7 +64,7 @@ def random_uuid() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
-# Randomness that was drawn and not used yet. A process that forks leaves none of it to its child.
+# Random bytes that are not used yet. A forked child must not inherit them.
 _random: list[str] = []
 os.register_at_fork(after_in_child=_random.clear)
 _RANDOM_BATCH: Final = 64

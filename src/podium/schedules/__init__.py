@@ -1,1 +1,1 @@
-"""When a workflow is to run: schedules, the times they name, and what becomes of each of these times. Pure."""
+"""When a workflow is to run: schedules, their times, and what happens at each of these times. Pure."""

@@ -1,9 +1,10 @@
 """The times of a schedule, one after another.
 
-A time is found from the one before it and from nothing else, so a clock that is set back or forth neither repeats nor
-loses one. When clocks are set forward, a fixed time in the hour that does not exist is the first minute that does;
-when they are set back, a fixed time in the hour that exists twice is its first occurrence. Expressions with a wildcard
-in the minute or the hour follow elapsed time, so that `*/10 * * * *` is every ten minutes on these days, too.
+A time is computed from the previous one and nothing else, so setting a clock neither repeats nor loses one.
+When clocks are set forward, a fixed time in the hour that does not exist becomes the first minute that does;
+when they are set back, a fixed time in the hour that exists twice is its first occurrence. Expressions with a
+wildcard in the minute or the hour follow elapsed time, so that `*/10 * * * *` is every ten minutes on these
+days, too.
 """
 
 from bisect import bisect_left
@@ -16,7 +17,7 @@ from zoneinfo import ZoneInfo
 from podium.log.times import Timestamp, moment, timestamp
 from podium.schedules.schedule import Cron, Definition, Every, Once, Times
 
-# Clocks are set back by less than a day: more times than these are never repeated.
+# Clocks are set back by less than a day, so not more times than these are repeated.
 _MAX_REPEATED: Final = 1_500
 _MINUTE: Final = timedelta(minutes=1)
 
@@ -68,7 +69,7 @@ def _next_of_cron(cron: Cron, after: datetime) -> datetime | None:
 
 
 def _next_by_the_clock(cron: Cron, after: datetime) -> datetime | None:
-    # An optional package, needed by no other kind of schedule.
+    # An optional package, not needed for other kinds of schedules.
     from cronsim import CronSim
 
     for local in islice(CronSim(cron.expression, after.astimezone(zone_of(cron))), _MAX_REPEATED):
@@ -80,9 +81,9 @@ def _next_by_the_clock(cron: Cron, after: datetime) -> datetime | None:
 
 
 def _next_by_elapsed_time(cron: Cron, after: datetime) -> datetime | None:
-    """From one change of the offset to the next: within each, local time is UTC and a constant.
+    """From one change of the offset to the next: in between, local time is UTC plus a constant.
 
-    Not by the package itself: it assumes that clocks are set by whole hours.
+    Not computed by the package, which assumes that clocks are set by whole hours.
     """
     from cronsim import CronSim
 
@@ -118,5 +119,5 @@ def _offset(zone: tzinfo, at: datetime) -> timedelta:
 
 
 def zone_of(times: Times) -> tzinfo:
-    """The time zone that its times are read in."""
+    """The time zone of the schedule's times."""
     return UTC if not isinstance(times, Cron) or times.timezone == "UTC" else ZoneInfo(times.timezone)

@@ -1,4 +1,4 @@
-"""Whether a schedule can be used, and what of it is wrong: with the place, and what would be right."""
+"""Whether a schedule is valid, and if not, what is wrong and where, and what would be valid."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -20,7 +20,7 @@ _FIELDS: Final = {
 }
 _MAX_EXPRESSION: Final = 200
 _MAX_DURATION: Final = 366 * 86_400
-# Dates beyond are of no use, and computing with them leaves what can be written.
+# Later dates are useless, and computing with them exceeds the valid range.
 _MAX_MOMENT: Final = "9000-01-01T00:00:00.000000Z"
 _MIN_MOMENT: Final = "1970-01-01T00:00:00.000000Z"
 
@@ -52,7 +52,7 @@ def check_definition(definition: Definition) -> None:
 
 
 def check_has_times(definition: Definition, now: Timestamp) -> Timestamp:
-    """The first time that is still to come. Raises `InvalidSchedule` if there is none."""
+    """The next time. Raises `InvalidSchedule` if there is none."""
     first = next_time(definition, now)
     if first is None:
         raise InvalidSchedule(
@@ -117,7 +117,7 @@ def _is_understood(expression: str) -> bool:
 
 
 def _describe_field(expression: str, place: int, name: str, why: str = "") -> str:
-    """The field, and where it is in the expression."""
+    """The field, and its position in the expression."""
     at, fields = 0, expression.split()
     for field in fields[:place]:
         at = expression.index(field, at) + len(field)
@@ -130,7 +130,7 @@ def _describe_field(expression: str, place: int, name: str, why: str = "") -> st
 
 
 def describe_cron(expression: str) -> str:
-    """In words, of an expression that was checked."""
+    """A description in words of a valid expression."""
     from cronsim import CronSim
 
     return CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)).explain()

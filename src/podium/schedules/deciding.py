@@ -1,8 +1,8 @@
-"""What a schedule does next: a function of its state, the runs that are open and the time.
+"""What a schedule does next: a function of its state, the open runs and the time.
 
-waiting    a time whose turn has come, because the run before it has ended
-due        the next time: a run, a place among those that wait, or a record of why there is none
-backfill   one more time of the past, if fewer of its runs are open than may be
+waiting    a time whose turn has come, because the previous run has ended
+due        the next time: a run, a place in the queue, or a record of why there is none
+backfill   one more past time, if fewer of its runs are open than allowed
 """
 
 from typing import Final
@@ -15,6 +15,7 @@ from podium.schedules.calendar import next_time, times_after
 from podium.schedules.schedule import (
     MAX_WAITING,
     Backfill,
+    Definition,
     Overlap,
     Schedule,
     Tick,
@@ -22,8 +23,9 @@ from podium.schedules.schedule import (
     TickOutcome,
 )
 
-# Missed times are counted no further; a schedule of every minute misses as many in a week.
+# Missed times are only counted up to this; a schedule for every minute misses as many in a week.
 MAX_MISSED: Final = 10_000
+_REPLACED: Final = "the schedule was replaced before its run started"
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The state afterwards, what is recorded, and the run that is created in the same transaction."""
+    """The new state, the records, and the run that is created in the same transaction."""
 
     schedule: Schedule
     ticks: tuple[Tick, ...] = ()
@@ -42,7 +44,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def next_step(schedule: Schedule, now: Timestamp, open_runs: frozenset[str], run_id: str) -> Step | None:
-    """None if there is nothing to do now. `run_id`: of the run that is started, if one is."""
+    """None if there is nothing to do now. `run_id`: for the run that is started, if one is."""
     if schedule.pause is not None:
         return None
     schedule = replace(schedule, open_runs=tuple(run for run in schedule.open_runs if run in open_runs))
@@ -57,16 +59,16 @@ def next_step(schedule: Schedule, now: Timestamp, open_runs: frozenset[str], run
 
 
 def runs_to_cancel(schedule: Schedule) -> tuple[str, ...]:
-    """Those that have to end because a later time waits for it."""
+    """Those that have to end because a later time waits for that."""
     if schedule.definition.overlap is Overlap.CANCEL_OTHER and schedule.waiting and schedule.pause is None:
         return schedule.open_runs
     return ()
 
 
 def failed_step(schedule: Schedule, step: Step, code: str, message: str) -> Step:
-    """Instead of a step whose run could not be created: the time is recorded as failed."""
+    """Replaces a step whose run could not be created: the time is recorded as failed."""
     assert step.start is not None
-    # Without the run that there is not.
+    # Without the run that was not created.
     after, backfill = step.schedule, step.schedule.backfill
     if backfill is not None and schedule.backfill is not None and step.start.kind is TickKind.BACKFILL:
         backfill = replace(backfill, open_runs=schedule.backfill.open_runs, started=schedule.backfill.started)
@@ -77,7 +79,7 @@ def failed_step(schedule: Schedule, step: Step, code: str, message: str) -> Step
 
 
 def triggered_step(schedule: Schedule, now: Timestamp, run_id: str) -> Step:
-    """A run for this moment, because a person asks for it, also beside open runs and while it is paused."""
+    """A run for this moment, requested by a person, even if runs are open or it is paused."""
     tick = _tick(now, TickKind.TRIGGERED, TickOutcome.STARTED, now, run_id=run_id)
     return Step(schedule, (tick,), Start(now, TickKind.TRIGGERED))
 
@@ -104,26 +106,70 @@ def _why_skipped(schedule: Schedule, limit: int) -> str:
     return f"run {schedule.open_runs[0]} of an earlier time is open"
 
 
+def resumed_step(schedule: Schedule, now: Timestamp) -> Step:
+    """No longer paused: it continues with its next time. Those that have passed are skipped, as one record."""
+    if schedule.pause is None:
+        return Step(schedule)
+    step = _without_passed(schedule, now, "the schedule was paused")
+    return replace(step, schedule=replace(step.schedule, pause=None))
+
+
+def replaced_step(schedule: Schedule, definition: Definition, first: Timestamp, now: Timestamp) -> Step:
+    """With another definition, which begins with `first`. Times of the old one that have come and have no run
+    are skipped.
+    """
+    waited = tuple(_skipped(time, now, _REPLACED) for time in schedule.waiting)
+    passed = _without_passed(
+        schedule, now, _REPLACED if schedule.pause is None else "the schedule was paused"
+    )
+    after = replace(schedule, definition=definition, next_time=first, waiting=(), backfill=None)
+    return Step(after, (*waited, *passed.ticks))
+
+
+def _without_passed(schedule: Schedule, now: Timestamp, message: str) -> Step:
+    time = schedule.next_time
+    if time is None or time > now:
+        return Step(schedule)
+    passed = _passed(schedule.definition, time, later(now, 1e-6))
+    tick = _tick(time, TickKind.SCHEDULED, TickOutcome.SKIPPED, now, message=message)
+    return Step(
+        replace(schedule, next_time=passed.following), (replace(tick, count=passed.count, until=passed.last),)
+    )
+
+
 def _missed(schedule: Schedule, time: Timestamp, now: Timestamp) -> Step:
-    """All that are too late, as one record. Nothing in the schedule looks further back than its catch-up window."""
+    """All that are too late, as one record. Nothing in the schedule looks further back than its catch-up
+    window.
+    """
     definition = schedule.definition
-    count, until = 1, time
-    after: Timestamp | None = None
-    for found in times_after(definition, time):
-        if later(schedule.starts_at(found), definition.catch_up) >= now:
-            after = found
-            break
-        if count == MAX_MISSED:
-            # The rest is not counted.
-            delay = seconds_between(time, schedule.starts_at(time))
-            after = next_time(definition, later(now, -definition.catch_up - delay - 1e-6))
-            break
-        count, until = count + 1, found
+    delay = seconds_between(time, schedule.starts_at(time))
+    passed = _passed(definition, time, later(now, -definition.catch_up - delay))
     message = f"not acted on within {definition.catch_up} seconds" + (
-        f"; there may be more than {MAX_MISSED:,} such times" if count == MAX_MISSED else ""
+        f"; there may be more than {MAX_MISSED:,} such times" if passed.count == MAX_MISSED else ""
     )
     tick = _tick(time, TickKind.SCHEDULED, TickOutcome.MISSED, now, message=message)
-    return Step(replace(schedule, next_time=after), (replace(tick, count=count, until=until),))
+    return Step(
+        replace(schedule, next_time=passed.following), (replace(tick, count=passed.count, until=passed.last),)
+    )
+
+
+class _Passed(msgspec.Struct, frozen=True):
+    count: int
+    last: Timestamp
+    following: Timestamp | None
+
+
+def _passed(definition: Definition, first: Timestamp, until: Timestamp) -> _Passed:
+    """The times from `first` to before `until`, and the next one."""
+    count, last = 1, first
+    for found in times_after(definition, first):
+        if found >= until:
+            return _Passed(count, last, found)
+        if count == MAX_MISSED:
+            # Further ones are not counted.
+            return _Passed(count, last, next_time(definition, later(until, -1e-6)))
+        count, last = count + 1, found
+    return _Passed(count, last, None)
 
 
 def _started(schedule: Schedule, time: Timestamp, now: Timestamp, run_id: str) -> Step:

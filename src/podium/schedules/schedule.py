@@ -1,7 +1,7 @@
-"""A schedule: what a user defined, and how far it has come.
+"""A schedule: a user's definition, and its progress.
 
-`revision` rises with every change. A process that changes a schedule names the revision that it decided on, and a store
-refuses the change if it is not the current one: so each of its times is acted on once.
+`revision` rises with every change. A process that changes a schedule names the revision on which the change
+was based, and a store refuses the change if it is not the current one: so each time is handled once.
 """
 
 from enum import StrEnum
@@ -13,10 +13,10 @@ import msgspec
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT
 from podium.log.times import Timestamp, later
 
-# The id of a schedule and a moment make a request id.
+# The id of a schedule and a moment form a request id.
 MAX_ID: Final = 96
 MAX_WAITING: Final = 1_000
-# Of a schedule that has something to do other than at its next time: always due.
+# For a schedule that has something to do besides its next time: always due.
 ALWAYS: Final = ""
 
 
@@ -28,7 +28,7 @@ class Cron(msgspec.Struct, frozen=True, tag="cron", tag_field="kind", forbid_unk
 
 
 class Every(msgspec.Struct, frozen=True, tag="every", tag_field="kind", forbid_unknown_fields=True):
-    """`anchor` and every so many seconds after it."""
+    """`anchor` and every multiple of this many seconds after it."""
 
     seconds: int
     anchor: Timestamp
@@ -48,16 +48,16 @@ class Overlap(StrEnum):
     SKIP = "skip"
     # Start it afterwards, and all others in their order.
     QUEUE = "queue"
-    # Start one afterwards, the first of those that came in between.
+    # Start one run afterwards, for the first time in between.
     BUFFER_ONE = "buffer_one"
     # Cancel the open run, and start this one when it has ended.
     CANCEL_OTHER = "cancel_other"
-    # Start it beside the others.
+    # Start it concurrently with the others.
     ALLOW = "allow"
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user wants. Durations are in seconds."""
+    """A user's definition. Durations are in seconds."""
 
     times: Times
     plan_id: str
@@ -69,9 +69,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str = DEFAULT_PROJECT
     environment_id: str = DEFAULT_ENVIRONMENT
     overlap: Overlap = Overlap.SKIP
-    # Runs start up to so much later than their times, always by the same part of it.
+    # Runs start up to this much later than their times, always by the same fraction of it.
     jitter: int = 0
-    # How late a time may be acted on. What is older is missed.
+    # How late a time may be handled. Older ones are missed.
     catch_up: int = 3_600
     start: Timestamp | None = None
     end: Timestamp | None = None
@@ -84,7 +84,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of the past that are made up for, at most `concurrency` of their runs at the same time."""
+    """Past times for which runs are started, at most `concurrency` of them concurrently."""
 
     first: Timestamp
     until: Timestamp
@@ -102,12 +102,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Timestamp
     created_by: str
     revision: int = 1
-    # The time that is acted on next, without jitter; None when there is none left.
+    # The time that is handled next, without jitter; None when there is none left.
     next_time: Timestamp | None
     pause: Pause | None = None
     # Times that wait for the end of an open run.
     waiting: tuple[Timestamp, ...] = ()
-    # Runs that were open when the schedule was last looked at; none are counted for `allow`.
+    # Runs that were open at the last check; not counted for `allow`.
     open_runs: tuple[str, ...] = ()
     # How many ticks have been recorded.
     ticks: int = 0
@@ -115,7 +115,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def due_at(self) -> Timestamp | None:
-        """When it has to be looked at; None: not by itself."""
+        """When it has to be checked; None: not automatically."""
         if self.pause is not None:
             return None
         if self.waiting or self.backfill is not None:
@@ -123,12 +123,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return self.starts_at(self.next_time) if self.next_time is not None else None
 
     def starts_at(self, time: Timestamp) -> Timestamp:
-        """When the run of one of its times starts: later by its jitter."""
+        """When the run for one of its times starts: delayed by its jitter."""
         return later(time, delay_of(self.tenant_id, self.schedule_id, self.definition.jitter))
 
 
 def delay_of(tenant_id: str, schedule_id: str, jitter: int) -> int:
-    """The part of the jitter that a schedule has, in seconds: always the same, so its times keep their order."""
+    """A schedule's fraction of the jitter, in seconds: always the same, so its times keep their order."""
     if jitter <= 0:
         return 0
     digest = sha256(f"{tenant_id}|{schedule_id}".encode()).digest()
@@ -138,22 +138,22 @@ def delay_of(tenant_id: str, schedule_id: str, jitter: int) -> int:
 class TickKind(StrEnum):
     SCHEDULED = "scheduled"
     BACKFILL = "backfill"
-    # Asked for by a person.
+    # Requested by a person.
     TRIGGERED = "triggered"
 
 
 class TickOutcome(StrEnum):
     STARTED = "started"
-    # The overlap policy says so.
+    # Because of the overlap policy.
     SKIPPED = "skipped"
-    # Too late to be acted on.
+    # Too late to be handled.
     MISSED = "missed"
     # The run could not be created.
     FAILED = "failed"
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one time of a schedule; of several that follow one another if they were missed."""
+    """The result for one time of a schedule; for missed ones, for several consecutive times."""
 
     time: Timestamp
     kind: TickKind

@@ -1,1 +1,1 @@
-"""Where the values of secrets come from: the environment, or what the configuration file names instead."""
+"""Sources of secret values: the environment, or the sources in the configuration file."""

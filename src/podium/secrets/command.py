@@ -1,9 +1,9 @@
-"""The output of a program that knows a secret: the way to every vault that has a command line.
+"""The output of a program that prints a secret: supports every vault with a command line.
 
-The program is started without a shell, in a session of its own, with the environment of Podium (where its credentials
-usually are) without the settings of Podium (`PODIUM_*`), and with nothing on its standard input. What it prints to
-standard error is thrown away: vaults like to repeat there what they were about to hand out, and our errors are shown
-and stored.
+The program is started without a shell, in a session of its own, with the environment of Podium (where its
+credentials usually are) except Podium's settings (`PODIUM_*`), and with nothing on its standard input. Its
+standard error is discarded: vaults tend to quote there what they were about to return, and our errors are
+shown and stored.
 """
 
 import os
@@ -19,7 +19,7 @@ from podium.environment import inheritable
 from podium.ports.secrets import SecretProviderFailed
 
 MAX_BYTES: Final = 1 << 20
-# Shorter than the lease of a driver, which may ask just after it has claimed its run.
+# Shorter than the lease of a driver, which may look up secrets just after it has claimed its run.
 DEFAULT_SECONDS: Final = 20.0
 _BLOCK: Final = 1 << 16
 _TRY_IT: Final = "run it by hand to see what it says"
@@ -81,7 +81,7 @@ def _read(process: "subprocess.Popen[bytes]", deadline: float) -> bytes | None:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """The program and those that it has started: its session is not ours."""
+    """Stop the program and those that it has started, which are in a session of their own."""
     assert process.stdout is not None
     process.stdout.close()
     with suppress(ProcessLookupError):

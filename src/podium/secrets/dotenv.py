@@ -2,12 +2,12 @@ r"""Variables in a .env file (`--env-file`).
 
     # a comment
     TOKEN=abc                 the value ends before ` #` and the spaces in front of it
-    export PASSWORD='a # b'   between single quotes everything means itself
+    export PASSWORD='a # b'   everything between single quotes is literal
     KEY="line\nline"          between double quotes \n \r \t \" \\ and \$ are one character each
     EMPTY=
 
-A value is what is written: nothing is substituted, and it ends with its line. A byte order mark before the first line
-is not part of it.
+A value is literal: nothing is substituted, and it ends with its line. A byte order mark before the first line
+is ignored.
 """
 
 import re
@@ -28,13 +28,13 @@ class _Line(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """What is wrong with a line. It quotes nothing of it: any of it may be a secret."""
+    """What is wrong with a line, without quoting it, because any part of it may be a secret."""
 
     what: str
 
 
 def parse_dotenv(text: str, file: str) -> dict[str, str]:
-    """The assignments of a .env file; raises one error that tells every wrong line."""
+    """The assignments of a .env file; raises one error that lists every invalid line."""
     values: dict[str, str] = {}
     problems = []
     for number, line in _lines(text):
@@ -51,7 +51,7 @@ def parse_dotenv(text: str, file: str) -> dict[str, str]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    # By line feeds alone: `splitlines` would cut a value at rarer characters, such as U+2028.
+    # Only line feeds: `splitlines` would also split a value at rarer characters such as U+2028.
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         stripped = line.strip(" \t\r")
         if stripped and not stripped.startswith("#"):

@@ -24,7 +24,7 @@ _KIND: Final = re.compile(r"[a-z]{1,20}:")
 
 
 class InvalidSource(ValueError):
-    """Says what is wrong. It never quotes the text: it may be the secret itself."""
+    """Says what is wrong, without quoting the text, which may be the secret itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,8 @@ def _words(command: str, folder: Path) -> tuple[str, ...]:
 
 def _text(content: bytes, where: str) -> str:
     text = content.decode("utf-8", "replace")
-    # Not by catching the decoder's error: it carries the bytes, and whatever prints it would show the value.
+    # Not by catching the decoder's error: it contains the bytes, and could show the value wherever it is
+    # printed.
     if "\0" in text or text.encode() != content:
         raise SecretProviderFailed(
             f"{where} cannot be the value of a variable: it has a NUL byte or is not UTF-8; encode it, for instance "

@@ -5,14 +5,14 @@ The store is named by PODIUM_STORE, where runs are by PODIUM_RUNS.
 
 import argparse
 import asyncio
-import logging
+import gc
 import sys
 from pathlib import Path
 from typing import Final
 
 from podium.errors import PodiumError
 from podium.runtime.listening import Listening
-from podium.server.serving import serve
+from podium.telemetry.log_lines import FORMATS, LEVELS, configure_logs
 from podium.text import without_credentials
 
 MISCONFIGURED: Final = 78
@@ -21,8 +21,14 @@ UNAVAILABLE: Final = 69
 
 def main() -> int:
     options = _parser().parse_args()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    configure_logs(options.log_format, options.log_level)
     listening = Listening(options.host, options.port, options.tls_cert, options.tls_key, options.behind_proxy)
+    # What is imported lives as long as the process: it is never looked through for garbage.
+    gc.disable()
+    from podium.server.serving import serve
+
+    gc.freeze()
+    gc.enable()
     try:
         asyncio.run(serve(listening, options.traces))
     except PodiumError as error:
@@ -39,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-key", type=Path)
     parser.add_argument("--behind-proxy", action="store_true")
     parser.add_argument("--traces")
+    parser.add_argument("--log-format", choices=FORMATS, help="default: text at a terminal, else json")
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: %(default)s")
     return parser
 
 

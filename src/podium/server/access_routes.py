@@ -1,4 +1,4 @@
-"""Who asks and what they may do, and the tokens and tenants that owners manage."""
+"""The identity and permissions of the caller, and the tokens and tenants that owners manage."""
 
 from typing import Annotated, Any, Final
 
@@ -9,6 +9,7 @@ from litestar.params import FromPath, JSONBody
 from podium.access.roles import Role
 from podium.access.stored_tokens import StoredToken
 from podium.access.tenants import TenantState
+from podium.log.ids import check_id
 from podium.log.times import Timestamp, parse_moment
 from podium.operations.access_view import all_operations
 from podium.operations.tenants import close_tenant, list_tenants, open_tenant
@@ -16,8 +17,9 @@ from podium.operations.tokens import MAX_PROJECTS, NewToken, add_token, list_tok
 from podium.server.answering import answer
 from podium.server.asking import Asking
 from podium.server.declaring import declares
+from podium.server.paging import PageCursor, PageLimit, page_of
 from podium.server.problems import BadRequest
-from podium.server.run_routes import AnyRequest
+from podium.server.run_routes import MAX_LIMIT, AnyRequest
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 
@@ -49,7 +51,10 @@ class TokenBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TokensBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`cursor`: of the next page, null if this was the last one."""
+
     tokens: tuple[TokenBody, ...]
+    cursor: str | None
 
 
 class NewTokenBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -60,7 +65,10 @@ class NewTokenBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 
 class TenantsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`cursor`: of the next page, null if this was the last one."""
+
     tenants: tuple[TenantState, ...]
+    cursor: str | None
 
 
 class NewTenantBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -100,9 +108,12 @@ async def end_session(request: AnyRequest) -> Response[None]:
 
 
 @get("/tokens", opt=declares("token.list", "list"), summary="The tokens of the tenant, oldest first.")
-async def get_tokens(asking: Asking, request: AnyRequest) -> Response[TokensBody]:
+async def get_tokens(
+    asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
+) -> Response[TokensBody]:
     found = await list_tokens(asking.parts, asking.tenant_id)
-    return answer(request, TokensBody(tokens=tuple(_token_body(one) for one in found)))
+    page, following = page_of(found, lambda one: f"{one.created_at}/{one.token_id}", cursor, limit)
+    return answer(request, TokensBody(tokens=tuple(_token_body(one) for one in page), cursor=following))
 
 
 @post(
@@ -127,10 +138,11 @@ async def post_token(
 @delete(
     "/tokens/{token_id:str}",
     status_code=204,
-    opt=declares("token.remove", "write", "TOKEN_NOT_FOUND"),
+    opt=declares("token.remove", "write", "TOKEN_NOT_FOUND", "INVALID_ID"),
     summary="Remove a token. It and its sessions do not work from the next request on.",
 )
 async def delete_token(asking: Asking, token_id: FromPath[str]) -> None:
+    check_id("token", token_id)
     await remove_token(asking.parts, asking.tenant_id, token_id)
 
 
@@ -139,8 +151,12 @@ async def delete_token(asking: Asking, token_id: FromPath[str]) -> None:
     opt=declares("tenant.list", "list"),
     summary="Tenants that were created or closed: all for owners of `default`, else the own one.",
 )
-async def get_tenants(asking: Asking, request: AnyRequest) -> Response[TenantsBody]:
-    return answer(request, TenantsBody(tenants=tuple(await list_tenants(asking.parts, asking.tenant_id))))
+async def get_tenants(
+    asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
+) -> Response[TenantsBody]:
+    found = await list_tenants(asking.parts, asking.tenant_id)
+    page, following = page_of(found, lambda one: one.tenant_id, cursor, limit)
+    return answer(request, TenantsBody(tenants=page, cursor=following))
 
 
 @post(
@@ -164,6 +180,7 @@ async def post_tenant(
     summary="Close a tenant: no token of it works and nothing starts in it.",
 )
 async def post_tenant_close(asking: Asking, tenant_id: FromPath[str]) -> None:
+    check_id("tenant", tenant_id)
     await close_tenant(asking.parts, tenant_id)
 
 

@@ -1,6 +1,6 @@
-"""Answers: JSON or what the CLI prints, with an ETag that changes exactly when the answer does."""
+"""Answers: JSON or the output of the CLI, with an ETag that changes exactly when the answer does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -9,9 +9,9 @@ from litestar import Request, Response
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
-# Plans and artifacts never change. They belong to a tenant, so no shared cache may keep them.
+# Plans and artifacts never change. They belong to a tenant, so shared caches must not store them.
 FOREVER: Final = "private, max-age=31536000, immutable"
-# May be kept, and has to be asked about again each time.
+# May be cached, but has to be revalidated each time.
 ALWAYS_ASK: Final = "private, no-cache"
 
 
@@ -19,16 +19,16 @@ def answer(
     request: Request[Any, Any, Any],
     body: object,
     *,
-    text: Callable[[], str] | None = None,
+    text: Callable[[], Sequence[str]] | None = None,
     status: int = 200,
-    etag: str | None = None,
     headers: Mapping[str, str] | None = None,
     immutable: bool = False,
 ) -> Response[Any]:
-    """`etag`: of what never changes; else it follows from the content."""
+    """`text`: the lines that the command line prints."""
     if text is not None and wants_text(request):
-        return content(request, text().encode(), TEXT, status, etag, headers, immutable)
-    return content(request, msgspec.json.encode(body), JSON, status, etag, headers, immutable)
+        lines = "".join(f"{line}\n" for line in text())
+        return content(request, lines.encode(), TEXT, status, headers, immutable)
+    return content(request, msgspec.json.encode(body), JSON, status, headers, immutable)
 
 
 def content(
@@ -36,12 +36,11 @@ def content(
     encoded: bytes,
     media_type: str,
     status: int = 200,
-    etag: str | None = None,
     headers: Mapping[str, str] | None = None,
     immutable: bool = False,
 ) -> Response[Any]:
-    """Bytes as they are."""
-    tag = f'"{etag or sha256(encoded).hexdigest()[:32]}"'
+    """Bytes without conversion."""
+    tag = f'"{sha256(encoded).hexdigest()[:32]}"'
     sent = {
         "ETag": tag,
         "Cache-Control": FOREVER if immutable else ALWAYS_ASK,
@@ -60,6 +59,6 @@ def is_known(sent: str | None, tag: str) -> bool:
 
 
 def wants_text(request: Request[Any, Any, Any]) -> bool:
-    """Only if it is asked for before anything else: a browser and curl accept everything."""
+    """Only if it is requested with the highest priority: a browser and curl accept everything."""
     first = request.headers.get("accept", "").split(",")[0].split(";")[0].strip().lower()
     return first == TEXT

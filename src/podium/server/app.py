@@ -1,4 +1,4 @@
-"""The application: routes, what every request passes through, and what every error becomes."""
+"""The application: routes, the layers around every request, and the translation of errors."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,11 +24,14 @@ from podium.server import (
     schedule_routes,
     stream_routes,
     view_routes,
+    webhook_routes,
 )
 from podium.server.asking import Guard, Server, provide_caller
 from podium.server.declaring import require_declarations
 from podium.server.layers import RequestIds, StrictPaths
+from podium.server.query_parameters import KnownParameters
 from podium.server.reading import MAX_BODY, ApiRequest
+from podium.server.recording import MissRecorder
 from podium.server.stream_service import StreamService
 
 if TYPE_CHECKING:
@@ -49,10 +52,11 @@ API_ROUTES: Final[list[Any]] = [
     *fleet_routes.ROUTES,
     *schedule_routes.ROUTES,
     *hook_routes.ROUTES,
+    *webhook_routes.ROUTES,
     *machine_routes.ROUTES,
     *stream_routes.ROUTES,
 ]
-# What handlers are given by name.
+# Handlers receive these by name.
 DEPENDENCIES: Final = ("asking", "serving", "streams")
 OUTER_ROUTES: Final[list[Any]] = [*machine_routes.PUBLIC_ROUTES, *login_routes.ROUTES]
 
@@ -62,7 +66,8 @@ def route_handlers() -> list[Any]:
 
 
 def make_routes(parts: Parts, streams: StreamService) -> Litestar:
-    """Raises `RuntimeError` if a handler declares no operation."""
+    """Raises `RuntimeError` if a handler does not declare an operation."""
+    known_parameters = KnownParameters()
     app = Litestar(
         route_handlers=route_handlers(),
         dependencies={
@@ -70,7 +75,8 @@ def make_routes(parts: Parts, streams: StreamService) -> Litestar:
             "serving": Provide(lambda: Server(parts), sync_to_thread=False),
             "streams": Provide(lambda: streams, sync_to_thread=False),
         },
-        guards=[Guard(parts)],
+        guards=[Guard(parts), known_parameters],
+        after_exception=[MissRecorder(parts)],
         exception_handlers={
             PodiumError: problems.foreseen,
             HTTPException: problems.of_framework,
@@ -78,17 +84,18 @@ def make_routes(parts: Parts, streams: StreamService) -> Litestar:
         },
         request_class=ApiRequest,
         request_max_body_size=MAX_BODY,
-        # Its pages would answer without a token; ours is a route like any other.
+        # The framework's pages would answer without a token; ours is a route like any other.
         openapi_config=None,
         logging_config=None,
         on_app_init=[_without_debugging],
     )
     require_declarations(app)
+    known_parameters.learn(app)
     return app
 
 
 def _without_debugging(config: AppConfig) -> AppConfig:
-    """An environment variable of the framework would show tracebacks to callers."""
+    """Otherwise an environment variable of the framework could show tracebacks to callers."""
     config.debug = False
     return config
 
@@ -96,5 +103,5 @@ def _without_debugging(config: AppConfig) -> AppConfig:
 def make_app(
     parts: Parts, streams: StreamService, authenticated: "Callable[[ASGIApp], ASGIApp]"
 ) -> "ASGIApp":
-    """`authenticated`: wraps the whole application, so that a path that does not exist asks for a token, too."""
+    """`authenticated`: wraps the whole application, so that paths that do not exist require a token, too."""
     return RequestIds(authenticated(StrictPaths(make_routes(parts, streams))), parts.telemetry)

@@ -1,4 +1,6 @@
-"""Who asks in a request, and the use-case parts that act on their behalf. The tenant comes from the token alone."""
+"""The caller of a request, and the parts with the caller's permissions. The tenant is determined by the token
+alone.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
@@ -14,18 +16,20 @@ from podium.operations.guarding import acting_for
 from podium.operations.parts import Parts
 from podium.server.declaring import PUBLIC, SIGNAL, declared_by
 
-# In `scope["state"]`, written by the authentication.
+# Keys in `scope["state"]`, set by the authentication.
 ACCESS: Final = "access"
 TENANT: Final = "tenant"
 GRANT: Final = "grant"
 LIMITER: Final = "limiter"
 REQUEST_ID: Final = "request_id"
-# The route that answers, as it was written: written by the guard.
+# The route pattern that matched; set by the guard.
 ROUTE: Final = "route"
+# The run in the path, or the one that was started: for the log, if the request succeeds.
+RUN: Final = "run"
 
 
 class Caller:
-    """Of one request."""
+    """The caller of one request."""
 
     def __init__(self, base: Parts, access: Access, tenant_id: str, request_id: str) -> None:
         self.tenant_id = tenant_id
@@ -33,12 +37,12 @@ class Caller:
         self.parts = acting_for(base, access, _say_nothing)
 
 
-# How handlers name their dependency.
+# The name by which handlers request it.
 Asking: TypeAlias = NamedDependency[Caller]
 
 
 class Server:
-    """For handlers that no one is known to: `parts` are the server's own."""
+    """For handlers that answer unknown callers: `parts` are the server's own."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -48,7 +52,7 @@ Serving: TypeAlias = NamedDependency[Server]
 
 
 def _say_nothing(_text: str) -> None:
-    """What a terminal would show beside the answer is not for callers of another machine."""
+    """What a terminal would show besides the answer is not for callers on other machines."""
 
 
 def caller_of(base: Parts, connection: "ASGIConnection[Any, Any, Any, Any]") -> Caller:
@@ -64,7 +68,9 @@ def provide_caller(base: Parts) -> "Callable[[Request[Any, Any, Any]], Caller]":
 
 
 class Guard:
-    """Default deny: what a handler declares is decided before it is called, also if its use case asks again."""
+    """Default deny: a handler's declaration is checked before it is called, even if its use case checks
+    again.
+    """
 
     def __init__(self, base: Parts) -> None:
         self._base = base
@@ -77,6 +83,7 @@ class Guard:
             raise RuntimeError(f"{handler} declares no operation")
         state = connection.scope["state"]
         state[ROUTE] = connection.scope["path_template"]
+        state[RUN] = connection.scope["path_params"].get("run_id")
         if declared.operation == PUBLIC:
             return
         state[LIMITER].check(state[GRANT], declared.cost)

@@ -1,11 +1,13 @@
-"""Who did what in a tenant, and whether the record of it is whole."""
+"""The audit log of a tenant, and its verification."""
 
+import re
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from litestar import Response, get
 from litestar.params import FromQuery, QueryParameter
 
+from podium.errors import InvalidId
 from podium.log.ids import check_id
 from podium.operations.audit_keys import keys_by_id
 from podium.operations.audit_times import moment_of
@@ -15,7 +17,11 @@ from podium.server.asking import Asking
 from podium.server.declaring import declares
 from podium.server.problems import BadRequest
 from podium.server.run_routes import AnyRequest, Limit
+from podium.text import shortened
 from podium.wiring.access import configured_audit_key
+
+# The number of a record. One that was tampered with may have any.
+_CURSOR: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 class RecordBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -27,9 +33,10 @@ class RecordBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RecordsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The newest records that match, oldest first."""
+    """The newest records that match, oldest first. `cursor`: of the page with older ones, null if there are none."""
 
     records: tuple[RecordBody, ...]
+    cursor: str | None
 
 
 class VerificationBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -39,6 +46,10 @@ class VerificationBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     records: int
     findings: tuple[dict[str, Any], ...]
     omitted: int
+    # Number of all findings, by kind.
+    counts: dict[str, int]
+    # The length of each, and its end.
+    chains: tuple[dict[str, Any], ...]
 
 
 @get("/audit", opt=declares("audit.read", "list", "INVALID_ID"), summary="Who did what, refusals included.")
@@ -52,6 +63,7 @@ async def get_audit(
         str | None, QueryParameter(description="An age like 7d, or a moment of ISO 8601.")
     ] = None,
     limit: Limit = 50,
+    cursor: Annotated[str | None, QueryParameter(description="Of the page before.")] = None,
 ) -> Response[RecordsBody]:
     if run is not None:
         check_id("run_id", run)
@@ -60,19 +72,31 @@ async def get_audit(
     if since is not None and after is None:
         raise BadRequest("this is not a time", "query.since", "an age like 7d or 12h, or 2026-01-31T12:00Z")
     query = AuditQuery(
-        run_id=run, actor=actor, outcome=outcome.upper() if outcome else None, since=after, limit=limit
+        run_id=run,
+        actor=actor,
+        outcome=outcome.upper() if outcome else None,
+        since=after,
+        before=_before(cursor) if cursor is not None else None,
+        limit=limit + 1,
     )
     await readable_tenants(parts.store, parts.clock, parts.access(), asking.tenant_id)
     found = await list_audit(parts.store, asking.tenant_id, query)
+    following = str(found[1].record.seq) if len(found) > limit else None
     records = tuple(
         RecordBody(
             seq=one.record.seq,
             seal=one.record.seal,
             entry=dict(one.entry) if one.entry is not None else None,
         )
-        for one in found
+        for one in found[-limit:]
     )
-    return answer(request, RecordsBody(records=records))
+    return answer(request, RecordsBody(records=records, cursor=following))
+
+
+def _before(cursor: str) -> int:
+    if _CURSOR.fullmatch(cursor) is None:
+        raise InvalidId(f"cursor {shortened(cursor)!a} is not valid: use that of the page before")
+    return int(cursor)
 
 
 @get(
@@ -90,6 +114,8 @@ async def verify_audit(asking: Asking, request: AnyRequest) -> Response[Verifica
         records=sum(chain.records for chain in result.chains),
         findings=tuple(msgspec.to_builtins(one) for one in result.findings),
         omitted=result.omitted,
+        counts={kind.value: count for kind, count in result.counts.items()},
+        chains=tuple(msgspec.to_builtins(one) for one in result.chains),
     )
     return answer(request, body)
 

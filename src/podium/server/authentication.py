@@ -1,8 +1,10 @@
-"""Who asks: an ASGI wrapper around the whole application, so that also a path that does not exist needs a token.
+"""Authentication: an ASGI wrapper around the whole application, so that even a path that does not exist
+requires a token.
 
-A request that is known has `access` (`podium.operations.access.Access`), `tenant` and `grant` in `scope["state"]`. The
-tenant comes from the credential alone: a token in the header `Authorization`, else the session of a browser. The paths
-of `public_paths.py` pass without any of these, and have `logins`, with which `/login` starts sessions.
+An authenticated request has `access` (`podium.operations.access.Access`), `tenant` and `grant` in
+`scope["state"]`. The tenant is determined by the credential alone: a token in the header `Authorization`,
+else the session of a browser. The paths of `public_paths.py` pass without any of these, and have `logins`,
+with which `/login` starts sessions.
 """
 
 import asyncio
@@ -17,11 +19,12 @@ from podium.access.policy import AccessPolicy
 from podium.access.rate_limits import RateLimits
 from podium.errors import InvalidConfiguration, PodiumError, StoreUnavailable
 from podium.log.times import timestamp
-from podium.operations.credentials import access_by, grant_of_token
+from podium.operations.credentials import access_by, grant_of_token, in_open_tenant
 from podium.operations.sessions import grant_of_session
 from podium.patterns import lazy_pattern
 from podium.ports.access_store import Credentials
 from podium.ports.clock import Clock
+from podium.ports.log_fields import add_log_fields
 from podium.ports.telemetry import SILENT, Telemetry
 from podium.server.csrf import CsrfRefused, is_own_request
 from podium.server.layers import send_problem
@@ -35,9 +38,9 @@ if TYPE_CHECKING:
     from podium.configuration.access_oidc import OidcSettings
 
 _LOG: Final = logging.getLogger("podium.server")
-# A signed token of an identity provider may be long; a longer text is not read.
+# A signed token of an identity provider may be long; a longer text is ignored.
 MAX_TOKEN_BYTES: Final = 8192
-# Addresses are logged, stored and sent on by browsers and proxies: a token in one is burnt.
+# Addresses are logged, stored and forwarded by browsers and proxies: a token in one is compromised.
 _TOKEN_IN_ADDRESS: Final = lazy_pattern(r"podium_[0-9a-f]{16}_|(^|&)(access_)?token=")
 _SIGNED: Final = lazy_pattern(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
@@ -47,7 +50,9 @@ def _no_provider() -> None:
 
 
 class Authentication:
-    """`policy`, `key`, `oidc` and `limits` are asked again and again: a changed configuration holds immediately."""
+    """`policy`, `key`, `oidc` and `limits` are called for every request: a changed configuration is effective
+    immediately.
+    """
 
     def __init__(
         self,
@@ -91,6 +96,7 @@ class Authentication:
             return
         state["grant"] = grant
         state["tenant"] = grant.tenant_id
+        add_log_fields(tenant=grant.tenant_id)
         state["access"] = access_by(grant, policy, self._key())
         state["limiter"] = self._limiter
         await self._app(scope, receive, send)
@@ -98,7 +104,7 @@ class Authentication:
     async def _grant(self, scope: Any, policy: AccessPolicy | None) -> Grant | None:
         """Raises `CsrfRefused`, and what the store raises."""
         given = bearer_token(scope)
-        # Also without a token: the answer takes the same work.
+        # Called even without a token, so that the answer takes the same work.
         grant = await grant_of_token(self._store, self._clock, policy, given or "")
         if grant is None and given is not None and _SIGNED.fullmatch(given):
             grant = await self._grant_of_provider(given)
@@ -115,7 +121,8 @@ class Authentication:
             return None
         login, expires = found
         end = timestamp(datetime.fromtimestamp(expires, UTC))
-        return grant_of_login(provider.rules, login.name, login.groups, end)
+        grant = grant_of_login(provider.rules, login.name, login.groups, end)
+        return await in_open_tenant(self._store, grant)
 
     async def _grant_of_session(self, scope: Any, policy: AccessPolicy | None) -> Grant | None:
         secret = self._logins.cookie.read(scope)
@@ -130,7 +137,9 @@ class Authentication:
 
 
 def _shown(error: PodiumError) -> PodiumError:
-    """What someone who is not known yet may read: not where the store is, nor what the configuration says."""
+    """The error for an unknown caller: without the location of the store and the content of the
+    configuration.
+    """
     if isinstance(error, CsrfRefused):
         return error
     _LOG.error("requests cannot be authenticated: %s: %s", error.code, without_credentials(str(error)))
@@ -140,7 +149,7 @@ def _shown(error: PodiumError) -> PodiumError:
 
 
 def bearer_token(scope: Any) -> str | None:
-    """The token of the one `Authorization` header; two of them are none."""
+    """The token of the only `Authorization` header; None if there are two."""
     given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if len(given) != 1 or len(given[0]) > MAX_TOKEN_BYTES:
         return None

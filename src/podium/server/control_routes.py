@@ -1,10 +1,10 @@
 """Resume, repeat, export and remove runs."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Final
 
 from litestar import Response, delete, get, post
-from litestar.params import FromPath, HeaderParameter
+from litestar.params import FromPath
 from litestar.response import Stream
 
 from podium.log.ids import check_id
@@ -16,7 +16,7 @@ from podium.server.answering import answer
 from podium.server.asking import Asking
 from podium.server.declaring import declares
 from podium.server.run_bodies import RunBody, SubmittedBody
-from podium.server.run_routes import IDEMPOTENCY_KEY, AnyRequest, submitted
+from podium.server.run_routes import IDEMPOTENCY_KEY, AnyRequest, IdempotencyKey, submitted
 from podium.server.view_routes import UNKNOWN
 
 
@@ -55,10 +55,7 @@ async def rerun(
     asking: Asking,
     request: AnyRequest,
     run_id: FromPath[str],
-    idempotency_key: Annotated[
-        str | None,
-        HeaderParameter(name=IDEMPOTENCY_KEY, description="Two requests with the same one are one run."),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response[SubmittedBody]:
     check_id("run_id", run_id)
     if idempotency_key is not None:
@@ -75,7 +72,7 @@ async def rerun(
 async def export(asking: Asking, run_id: FromPath[str]) -> Stream:
     check_id("run_id", run_id)
     lines = export_with_files(asking.parts, asking.tenant_id, run_id)
-    # The first line is made before the answer starts, so that a run that is not found is an error.
+    # The first line is computed before the answer starts, so that a run that is not found is an error.
     first = await anext(lines)
     headers = {
         "Cache-Control": "private, no-cache",

@@ -1,4 +1,4 @@
-"""Cookies: out of reach of scripts, never sent by another site, and only over TLS where there is TLS."""
+"""Cookies: inaccessible to scripts, never sent by another site, and only sent over TLS where there is TLS."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -10,10 +10,11 @@ _ATTEMPT_LIFETIME: Final = timedelta(minutes=10)
 
 
 class Cookie:
-    """`is_secure`: the server is reached by TLS, its own or that of a proxy. Not so on loopback."""
+    """`is_secure`: the server is reached by TLS, its own or that of a proxy. False on loopback."""
 
     def __init__(self, name: str, lifetime: timedelta, same_site: str, *, is_secure: bool) -> None:
-        # Browsers accept `__Host-` only over TLS, for this host and for all paths: another host cannot plant one.
+        # Browsers accept `__Host-` only over TLS, for this host and for all paths, so another host cannot set
+        # one.
         self.name = f"__Host-{name}" if is_secure else name
         seconds = int(lifetime.total_seconds())
         secure = "; Secure" if is_secure else ""
@@ -26,7 +27,7 @@ class Cookie:
         return f"{self.name}=; Max-Age=0; Path=/"
 
     def read(self, scope: Any) -> str | None:
-        """Two cookies of one name are none: one of them was planted."""
+        """Two cookies with one name are ignored, because one of them was planted."""
         given = b";".join(value for header, value in scope["headers"] if header.lower() == b"cookie")
         if len(given) > _MAX_BYTES:
             return None
@@ -41,7 +42,9 @@ class SessionCookie(Cookie):
 
 
 class AttemptCookie(Cookie):
-    """Of a login under way. The identity provider sends the browser back: that is a navigation from another site."""
+    """Cookie of a login in progress. The identity provider redirects the browser back, which is a navigation
+    from another site.
+    """
 
     def __init__(self, *, is_secure: bool) -> None:
         super().__init__("podium-login", _ATTEMPT_LIFETIME, "Lax", is_secure=is_secure)

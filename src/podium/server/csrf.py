@@ -1,7 +1,8 @@
-"""Requests that another site makes a browser send.
+"""Protection against requests that another site causes a browser to send.
 
-A cookie goes along with such a request by itself, so a request with a cookie that changes something has to show that it
-is ours: by the origin, which the browser writes, and by a header that no form can set. A token is never sent by itself.
+A browser attaches cookies to such a request automatically, so a request with a cookie that changes something
+has to prove that it is ours: by the origin, which the browser sets, and by a header that no form can set. A
+token is never attached automatically.
 """
 
 from typing import Any, Final
@@ -14,7 +15,7 @@ _SAFE: Final = ("GET", "HEAD")
 
 
 class CsrfRefused(PodiumError):
-    """A request with the cookie of a session that does not show that it is ours."""
+    """A request with the cookie of a session that does not prove that it is ours."""
 
     code = "CSRF_REFUSED"
 
@@ -30,7 +31,7 @@ def is_own_request(scope: Any) -> bool:
 
 
 def is_own_origin(scope: Any) -> bool:
-    """By `Origin` and by `Sec-Fetch-Site`: at least one is there, and none says otherwise."""
+    """Checks `Origin` and `Sec-Fetch-Site`: at least one is present, and none contradicts."""
     origins, sites = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
     hosts = _values(scope, b"host")
     if len(hosts) != 1 or not (origins or sites):

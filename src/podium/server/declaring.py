@@ -1,7 +1,7 @@
-"""What a handler declares in `opt`: the operation that is asked for, what the request costs, and its errors.
+"""Declarations of handlers in `opt`: the required operation, the cost of the request, and its errors.
 
-Routes have no table beside their handlers. The guard, the rate limits, the OpenAPI document and the matrix of the
-tests all read these declarations; an application with a handler that has none does not start.
+There is no separate table of routes. The guard, the rate limits, the OpenAPI document and the matrix of the
+tests all read these declarations; an application with a handler without one does not start.
 """
 
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from litestar.routes import HTTPRoute
 from podium.access.operations import NAMED, OperationName
 
 Cost: TypeAlias = Literal["read", "list", "write", "heavy"]
-# What each signal needs is decided with the signal: see `access.operations.SIGNALS`.
+# The required permission depends on the signal: see `access.operations.SIGNALS`.
 SIGNAL: Final = "signal"
-# Answers before anyone is known: only `/healthz` and what replaces a token (`/login`, the signature of a hook).
+# Answers unknown callers: only `/healthz` and what replaces a token (`/login`, the signature of a hook).
 PUBLIC: Final = "public"
 _COSTS: Final = get_args(Cost)
 
 
 class Declared(NamedTuple):
-    """Of one handler. `operation`: a name of `access.operations`, `signal` or `public`."""
+    """The declaration of one handler. `operation`: a name of `access.operations`, `signal` or `public`."""
 
     operation: str
     cost: Cost
     errors: tuple[str, ...]
-    # `Accept: text/plain` gives what the CLI prints.
+    # `Accept: text/plain` returns the output of the CLI.
     has_text: bool = False
-    # Statuses of success besides the usual one, with the same body.
+    # Further success statuses with the same body.
     also: tuple[int, ...] = ()
 
 
@@ -40,7 +40,7 @@ def declares(
     text: bool = False,
     also: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """For `opt=`. `errors`: codes that this handler answers with, besides those of every request."""
+    """For `opt=`. `errors`: codes that this handler can return, besides those of every request."""
     return {"declared": Declared(operation, cost, errors, text, also)}
 
 
@@ -49,7 +49,7 @@ def declared_by(handler: Any) -> Declared | None:
 
 
 def handlers_of(app: Litestar) -> Iterable[tuple[str, str, HTTPRouteHandler]]:
-    """Path, method and handler of every route that we have written."""
+    """Path, method and handler of every route of our own."""
     for route in app.routes:
         if isinstance(route, HTTPRoute):
             for method, (handler, _) in sorted(route.route_handler_map.items()):
@@ -58,7 +58,7 @@ def handlers_of(app: Litestar) -> Iterable[tuple[str, str, HTTPRouteHandler]]:
 
 
 def require_declarations(app: Litestar) -> None:
-    """Raises `RuntimeError`: a handler without a role would answer everyone."""
+    """Raises `RuntimeError`: a handler without a declaration would answer everyone."""
     for path, method, handler in handlers_of(app):
         found = declared_by(handler)
         if found is None:

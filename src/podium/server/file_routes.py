@@ -8,13 +8,8 @@ from litestar.params import FromPath, PathParameter, QueryParameter
 from litestar.response import Stream
 
 from podium.log.ids import check_id, check_step_id
-from podium.operations.run_files import (
-    list_artifacts,
-    list_logs,
-    open_artifact,
-    read_log,
-    search_logs,
-)
+from podium.operations.log_views import list_logs, log_name, read_log, search_logs
+from podium.operations.run_files import list_artifacts, open_artifact
 from podium.server.answering import FOREVER, answer, content
 from podium.server.asking import Asking
 from podium.server.declaring import declares
@@ -34,10 +29,21 @@ _MAX_TEXT: Final = 200
 StreamName = Literal["out", "err", "progress", "answer"]
 
 
-@get("/runs/{run_id:str}/logs", opt=declares("run.view", "list", *UNKNOWN), summary="Which logs a run has.")
-async def get_logs(asking: Asking, request: AnyRequest, run_id: FromPath[str]) -> Response[LogsBody]:
+@get(
+    "/runs/{run_id:str}/logs",
+    opt=declares("run.view", "list", *UNKNOWN, "INVALID_INPUT", "PLAN_MISSING"),
+    summary="Which logs a run has.",
+)
+async def get_logs(
+    asking: Asking,
+    request: AnyRequest,
+    run_id: FromPath[str],
+    step: Annotated[str | None, QueryParameter(description="Only of the step with this path.")] = None,
+) -> Response[LogsBody]:
     check_id("run_id", run_id)
-    logs = await list_logs(asking.parts, asking.tenant_id, run_id)
+    if step is not None:
+        check_step_id(step)
+    logs = await list_logs(asking.parts, asking.tenant_id, run_id, step)
     return answer(request, LogsBody(logs=tuple(map(LogBody.of, logs))))
 
 
@@ -75,7 +81,9 @@ async def get_log(
     check_id("run_id", run_id)
     path = step.replace(SLASH, "/")
     check_step_id(path)
-    found = await read_log(asking.parts, asking.tenant_id, run_id, path, attempt, stream, after=after)
+    found = await read_log(
+        asking.parts, asking.tenant_id, run_id, log_name(path, attempt, stream), after=after
+    )
     headers = {"X-Log-Size": str(found.size), "X-Content-Type-Options": "nosniff"}
     return content(request, found.content, "text/plain", headers=headers)
 
@@ -104,7 +112,7 @@ async def get_artifact(asking: Asking, run_id: FromPath[str], name: FromPath[str
     found, pieces = await open_artifact(asking.parts, asking.tenant_id, run_id, name.replace(SLASH, "/"))
     last = found.name.rpartition("/")[2]
     headers = {
-        # It is whatever a step wrote: never shown as a page of ours.
+        # The content was written by a step, so it must never be shown as one of our pages.
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(last, safe='')}",
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'; sandbox",

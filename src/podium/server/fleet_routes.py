@@ -1,4 +1,4 @@
-"""What waits in pools, how many runs may be in progress, and the workers that carry them."""
+"""Waiting runs of pools, limits of runs in progress, and the workers that execute them."""
 
 from typing import Annotated, Any, Final
 
@@ -12,6 +12,7 @@ from podium.operations.limits import Limit, Queue, list_limits, remove_limit, se
 from podium.server.answering import answer
 from podium.server.asking import Asking
 from podium.server.declaring import declares
+from podium.server.paging import PageCursor, PageLimit, page_of
 from podium.server.run_routes import MAX_LIMIT
 
 AnyRequest = Request[Any, Any, Any]
@@ -30,11 +31,17 @@ class LimitBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
 
 
 class LimitsBody(msgspec.Struct, frozen=True, kw_only=True):
+    """`cursor`: of the next page, null if this was the last one."""
+
     limits: tuple[LimitBody, ...]
+    cursor: str | None
 
 
 class WorkersBody(msgspec.Struct, frozen=True, kw_only=True):
+    """`cursor`: of the next page, null if this was the last one."""
+
     workers: tuple[WorkerView, ...]
+    cursor: str | None
 
 
 class QueueBody(Queue, frozen=True, kw_only=True, rename="camel"):
@@ -64,9 +71,12 @@ async def get_queue(
 
 
 @get("/limits", opt=declares("fleet.view", "list"), summary="Limits of runs in progress.")
-async def get_limits(asking: Asking, request: AnyRequest) -> Response[LimitsBody]:
+async def get_limits(
+    asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
+) -> Response[LimitsBody]:
     found = await list_limits(asking.parts, asking.tenant_id)
-    return answer(request, LimitsBody(limits=tuple(map(LimitBody.of, found))))
+    page, following = page_of(found, lambda one: f"{one.scope}/{one.name}", cursor, limit)
+    return answer(request, LimitsBody(limits=tuple(map(LimitBody.of, page)), cursor=following))
 
 
 @put("/limits", opt=declares("limit.set", "write", "INVALID_LIMIT", "INVALID_ID"), summary="Set a limit.")
@@ -86,13 +96,17 @@ async def delete_limit(
     kind: Annotated[str, QueryParameter(description="The scope: tenant, project, plan or concurrency.")],
     name: Annotated[str | None, QueryParameter(description="None for the scope tenant.")] = None,
 ) -> None:
-    # Not named `scope`: the framework gives such a parameter the ASGI scope.
+    # Not named `scope`: the framework would pass the ASGI scope.
     await remove_limit(asking.parts, asking.tenant_id, kind, name)
 
 
 @get("/workers", opt=declares("fleet.view", "list"), summary="The workers that serve the tenant.")
-async def get_workers(asking: Asking, request: AnyRequest) -> Response[WorkersBody]:
-    return answer(request, WorkersBody(workers=tuple(await list_workers(asking.parts, asking.tenant_id))))
+async def get_workers(
+    asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
+) -> Response[WorkersBody]:
+    found = await list_workers(asking.parts, asking.tenant_id)
+    page, following = page_of(found, lambda one: one.id, cursor, limit)
+    return answer(request, WorkersBody(workers=page, cursor=following))
 
 
 @post(

@@ -1,6 +1,6 @@
-"""Hooks: define them, and take deliveries, whose signature takes the place of a token."""
+"""Hooks: define them, and accept deliveries, whose signature replaces a token."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,15 +10,22 @@ from litestar.params import FromPath, HeaderParameter, JSONBody
 from podium.hooks.signing import DELIVERY, SIGNATURE, TIME
 from podium.log.ids import check_id
 from podium.operations.hooks.defining import HookOrder, NamedHook, add_hook, list_hooks, remove_hook
-from podium.operations.hooks.delivering import Delivery, HookRates, deliver
+from podium.operations.hooks.delivering import Delivery, HookRates, SecretsOf, deliver
 from podium.server.answering import answer
 from podium.server.asking import Asking, Serving
 from podium.server.declaring import declares
+from podium.server.paging import PageCursor, PageLimit, page_of
 from podium.server.reading import decode
-from podium.server.run_routes import AnyRequest
-from podium.wiring.plans import secret_lookup
+from podium.server.run_routes import MAX_LIMIT, AnyRequest
+from podium.wiring.endpoint_secrets import endpoint_secrets
 
 _RATES: Final = HookRates()
+
+
+@cache
+def _secrets() -> SecretsOf:
+    """One for the process: it asks a source once a minute at most."""
+    return endpoint_secrets()
 
 
 class NewHookBody(HookOrder, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -61,7 +68,10 @@ class HookBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class HooksBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`cursor`: of the next page, null if this was the last one."""
+
     hooks: tuple[HookBody, ...]
+    cursor: str | None
 
 
 class StartedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -69,9 +79,12 @@ class StartedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 @get("/hooks", opt=declares("hook.view", "list"), summary="Hooks, by name.")
-async def get_hooks(asking: Asking, request: AnyRequest) -> Response[HooksBody]:
+async def get_hooks(
+    asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
+) -> Response[HooksBody]:
     found = await list_hooks(asking.parts, asking.tenant_id)
-    return answer(request, HooksBody(hooks=tuple(map(HookBody.of, found))))
+    page, following = page_of(found, lambda one: one.name, cursor, limit)
+    return answer(request, HooksBody(hooks=tuple(map(HookBody.of, page)), cursor=following))
 
 
 @post(
@@ -132,7 +145,7 @@ async def post_delivery(
     ] = "",
 ) -> Response[StartedBody]:
     delivery = Delivery(delivery_id, time, signature, await request.body())
-    run_id = await deliver(serving.parts, secret_lookup(), _RATES, name, delivery, partial(decode, type_=Any))
+    run_id = await deliver(serving.parts, _secrets(), _RATES, name, delivery, partial(decode, type_=Any))
     return answer(request, StartedBody(run_id=run_id), status=201)
 
 

@@ -1,7 +1,8 @@
-"""What is around the routes: an id for every request, and paths that mean exactly what they say.
+"""Layers around the routes: an id for every request, and strict parsing of paths.
 
-The framework ignores empty segments and decodes `%2F` before it splits a path. Both would let one path be spelled in
-many ways, so paths are split here, before anything is decoded, and every other spelling is refused.
+The framework ignores empty segments and decodes `%2F` before it splits a path. Both would allow many
+spellings of one path, so paths are split here, before anything is decoded, and every other spelling is
+refused.
 """
 
 import logging
@@ -14,23 +15,29 @@ from uuid import uuid4
 import msgspec
 
 from podium.errors import InvalidId, PodiumError
+from podium.ports.log_fields import about, logging_about
 from podium.ports.metrics import REQUEST_SECONDS, REQUESTS
 from podium.ports.telemetry import SILENT, Telemetry
-from podium.server.asking import REQUEST_ID, ROUTE
+from podium.server.asking import REQUEST_ID, ROUTE, RUN, TENANT
 from podium.server.problems import MEDIA_TYPE, PathNotFound, problem_of
 
 _LOG: Final = logging.getLogger("podium.server.access")
-# A slash inside of a segment (`%2F`), which is part of the path of a step. No segment may hold a NUL itself.
+# Represents a slash inside a segment (`%2F`), as in the path of a step. Segments themselves must not contain
+# NUL.
 SLASH: Final = "\0"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = "other"
+_ERRORS: Final = 400
 _DOTS: Final = (".", "..")
-# Of a letter, a digit or - . _ ~: with it a path that a proxy in front of us refuses could be spelled differently.
+# An escaped letter, digit or - . _ ~: with it a path that a proxy in front of us blocks could be spelled
+# differently.
 _NEEDLESS_ESCAPE: Final = re.compile(rb"%(?:2[deDE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 
 
 class RequestIds:
-    """Outermost. The id is in the answer, in problems and in the log; one that a caller sends is not believed."""
+    """The outermost layer. The id is in the answer, in problems and in the log; ids sent by callers are
+    ignored.
+    """
 
     def __init__(self, app: Any, telemetry: Telemetry = SILENT) -> None:
         self._app = app
@@ -42,7 +49,7 @@ class RequestIds:
             return
         since = time.perf_counter()
         request_id = uuid4().hex
-        # Not the dictionary that the server shares between requests.
+        # A copy, not the dictionary that the server shares between requests.
         scope["state"] = {**scope.get("state", {}), REQUEST_ID: request_id}
         status = 0
 
@@ -53,23 +60,27 @@ class RequestIds:
                 message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            # The path as it came in is text of a stranger; `ascii` writes it in one line.
-            _LOG.info("%s %s %a %d", request_id, scope["method"], scope["path"], status)
-            self._count(scope, status, time.perf_counter() - since)
+        with logging_about(request=request_id):
+            try:
+                await self._app(scope, receive, send_with_id)
+            finally:
+                self._record(scope, status, time.perf_counter() - since)
 
-    def _count(self, scope: Any, status: int, seconds: float) -> None:
-        """By the route as it was written: neither a path nor a method of a stranger becomes a label."""
-        route = scope["state"].get(ROUTE, _OTHER)
+    def _record(self, scope: Any, status: int, seconds: float) -> None:
+        """By route pattern: no path or method of an unknown caller is in the log or becomes a label."""
+        state = scope["state"]
+        route = state.get(ROUTE, _OTHER)
         method = scope["method"] if scope["method"] in _METHODS else _OTHER
+        shown = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+        # A run that was not found has a name of the caller's.
+        names = (TENANT, RUN) if 0 < status < _ERRORS else (TENANT,)
+        _LOG.info("request", extra=about(**shown, **{name: state[name] for name in names if state.get(name)}))
         self._telemetry.count(REQUESTS, method, route, str(status))
         self._telemetry.observe(REQUEST_SECONDS, route, value=seconds)
 
 
 class StrictPaths:
-    """Refuses every spelling of a path but one. Behind the authentication: a stranger only learns 401."""
+    """Refuses every spelling of a path but one. Inside the authentication, so unknown callers only learn 401."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -84,7 +95,7 @@ class StrictPaths:
             await send_problem(scope, send, error)
             return
         method = scope["method"]
-        # The framework answers OPTIONS by itself; nothing is routed for it here.
+        # The framework would answer OPTIONS by itself, although there is no route for it.
         changed = {**scope, "path": path, "method": "NONE" if method == "OPTIONS" else method}
         await self._app(changed, receive, send)
 
@@ -113,7 +124,7 @@ def _segment(raw: bytes) -> str:
 
 
 async def send_problem(scope: Any, send: Any, error: PodiumError) -> None:
-    """For layers that are outside of the framework."""
+    """For layers outside of the framework."""
     problem = problem_of(error, str(scope["state"].get(REQUEST_ID, "")))
     body = msgspec.json.encode(problem)
     headers = [

@@ -1,4 +1,4 @@
-"""The login page: one form, without scripts. It is the same for everyone who is not known."""
+"""The login page: one form, without scripts. It is the same for all unknown callers."""
 
 import hashlib
 from base64 import b64encode
@@ -30,13 +30,13 @@ def login_page(message: str = "", *, has_provider: bool = False) -> bytes:
 
 
 def code_page(code: str) -> bytes:
-    """A button instead of a redirect: programs that look at links beforehand must not use the code up."""
+    """A button instead of a redirect: programs that prefetch links must not use up the code."""
     field = f'<input type="hidden" name="code" value="{escape(code)}">'
     return _page(f'<form method="post" action="/login">{field}<button>Log in</button></form>')
 
 
 def forwarding_page(address: str) -> bytes:
-    """After a login elsewhere: a redirect would still belong to the other site, and get no cookie."""
+    """After a login elsewhere: a redirect would still count as coming from the other site, and get no cookie."""
     shown = escape(address)
     return _page(f'<p>You are logged in. <a href="{shown}">Continue</a></p>', refresh=shown)
 

@@ -112,7 +112,7 @@ def _page(content: bytes, status: int = 200) -> Response[bytes]:
 
 
 def _form(body: bytes) -> dict[str, str]:
-    """The fields of a form; nothing if it is not one."""
+    """The fields of a form; empty if it is not one."""
     if len(body) > _MAX_FORM:
         return {}
     try:

@@ -24,7 +24,7 @@ AFTER_LOGIN: Final = "/api/v1/me"
 
 
 class Logins:
-    """`policy` and `oidc` are asked every time: a configuration that has changed holds immediately."""
+    """`policy` and `oidc` are called every time: a changed configuration is effective immediately."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Logins:
         return settings is not None and settings.rules.redirect_url is not None
 
     def provider(self) -> "Provider | None":
-        """Made again if its settings have changed; its keys are kept until then."""
+        """Created again if its settings have changed; its keys are cached until then."""
         settings = self._oidc()
         if settings is None:
             return None

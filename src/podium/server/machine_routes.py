@@ -1,4 +1,4 @@
-"""What programs ask about the server itself."""
+"""Routes for programs about the server itself."""
 
 from typing import Any, Final
 
@@ -12,8 +12,8 @@ from podium.server.declaring import declares
 from podium.server.run_routes import AnyRequest
 from podium.server.stream_service import StreamService
 
-# The version of the format, not of Podium.
-_PROMETHEUS: Final = "text/plain; version=1.0.0; charset=utf-8"
+# The version of the format, not of Podium. The framework adds the charset.
+_PROMETHEUS: Final = "text/plain; version=1.0.0"
 
 
 @get(

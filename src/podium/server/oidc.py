@@ -1,7 +1,7 @@
-"""The identity provider: its addresses and keys, logins with PKCE, and tokens that programs present.
+"""The identity provider: its addresses and keys, logins with PKCE, and tokens presented by programs.
 
-Only signatures with a public key are accepted, by the algorithms of the configuration, and only with keys that the
-provider publishes. What a token says about its own key or algorithm decides nothing.
+Only signatures with a public key are accepted, by the algorithms of the configuration, and only with keys
+that the provider publishes. A token's claims about its own key or algorithm are not trusted.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -26,34 +27,35 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("podium.server.oidc")
 _TIMEOUT_SECONDS: Final = 5
 _MAX_BYTES: Final = 1 << 20
-# Clocks of two machines differ.
+# Tolerance for differences between the clocks of two machines.
 _LEEWAY_SECONDS: Final = 30
 _METADATA_SECONDS: Final = 3600
-# A key that was not known is looked for again, but not by everyone who invents one.
+# An unknown key is looked up again, but not more often than this, because anyone can invent one.
 _KEYS_AGAIN_SECONDS: Final = 30
+_PAUSE_SECONDS: Final = 5
 _PUBLIC_KEYS: Final = ("RSA", "EC", "OKP")
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What the provider says about itself. Unknown fields are ignored."""
+    """The provider's own description. Unknown fields are ignored."""
 
     issuer: str
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
-    # What holds if the provider does not say.
+    # The default if the provider does not state it.
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
 
 
 class Login(msgspec.Struct, frozen=True):
-    """Who logged in, as the provider says."""
+    """The user that logged in, according to the provider."""
 
     name: str
     groups: tuple[str, ...]
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A login under way. It is in a cookie of the browser that started it, and nowhere else."""
+    """A login in progress. Stored only in a cookie of the browser that started it."""
 
     state: str
     nonce: str
@@ -78,7 +80,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class ProviderFailed(Exception):
-    """The provider does not answer, or not as it should. The log says why; callers only learn 401."""
+    """The provider does not answer, or not as expected. The log says why; callers only learn 401."""
 
 
 class Provider:
@@ -93,11 +95,13 @@ class Provider:
         self._metadata: tuple[float, Metadata] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._lock = asyncio.Lock()
+        self._metadata_lock = asyncio.Lock()
+        self._paused_until = 0.0
 
     # --- logins -----------------------------------------------------------------------------------
 
     async def address_for(self, attempt: Attempt) -> str:
-        """Where the browser is sent. Raises `ProviderFailed`."""
+        """The address to which the browser is redirected. Raises `ProviderFailed`."""
         asked = {
             "response_type": "code",
             "client_id": self.rules.client_id,
@@ -112,7 +116,7 @@ class Provider:
         return f"{start}{'&' if '?' in start else '?'}{urlencode(asked)}"
 
     async def finish(self, attempt: Attempt | None, state: str, code: str) -> Login | None:
-        """The user, if this browser started the login and the provider vouches for it."""
+        """The user, if this browser started the login and the provider confirms it."""
         if attempt is None or not code or not hmac.compare_digest(attempt.state.encode(), state.encode()):
             return None
         try:
@@ -120,7 +124,9 @@ class Provider:
         except ProviderFailed as error:
             _LOG.warning("a login failed: %s", error)
             return None
-        if claims is None or not hmac.compare_digest(str(claims.get("nonce", "")), attempt.nonce):
+        if claims is None or not hmac.compare_digest(
+            str(claims.get("nonce", "")).encode(errors="surrogatepass"), attempt.nonce.encode()
+        ):
             return None
         parties = claims.get("aud")
         if isinstance(parties, list) and len(parties) > 1 and claims.get("azp") != self.rules.client_id:
@@ -152,7 +158,7 @@ class Provider:
     # --- tokens of programs -----------------------------------------------------------------------
 
     async def login_of(self, token: str) -> tuple[Login, int] | None:
-        """Who a token of the provider is about, and when it expires; None if it is not valid here."""
+        """The user of a provider's token, and when it expires; None if it is not valid here."""
         try:
             claims = await self._claims(token, self.rules.audience)
         except ProviderFailed as error:
@@ -192,14 +198,23 @@ class Provider:
         return claims
 
     async def _known_keys(self, key_id: str | None) -> "KeySet":
-        now = self._clock.elapsed()
+        """Those that are known are used without waiting for others who look for theirs."""
+        if (keys := self._usable_keys(key_id)) is not None:
+            return keys
         async with self._lock:
-            if self._keys is not None:
-                age, is_known = now - self._keys[0], key_id in {key.kid for key in self._keys[1].keys}
-                if age < _KEYS_AGAIN_SECONDS or (is_known and age < _METADATA_SECONDS):
-                    return self._keys[1]
-            self._keys = (now, await self._fetch_keys())
-            return self._keys[1]
+            if (keys := self._usable_keys(key_id)) is not None:
+                return keys
+            with self._pausing():
+                keys = await self._fetch_keys()
+            self._keys = (self._clock.elapsed(), keys)
+            return keys
+
+    def _usable_keys(self, key_id: str | None) -> "KeySet | None":
+        if self._keys is None:
+            return None
+        since, keys = self._keys
+        age, is_known = self._clock.elapsed() - since, key_id in {key.kid for key in keys.keys}
+        return keys if age < _KEYS_AGAIN_SECONDS or (is_known and age < _METADATA_SECONDS) else None
 
     async def _fetch_keys(self) -> "KeySet":
         from joserfc.errors import JoseError
@@ -220,20 +235,36 @@ class Provider:
     # --- the provider -----------------------------------------------------------------------------
 
     async def _provider(self) -> Metadata:
-        now = self._clock.elapsed()
-        if self._metadata is None or now - self._metadata[0] > _METADATA_SECONDS:
-            address = f"{self.rules.issuer.rstrip('/')}/.well-known/openid-configuration"
-            try:
-                found = msgspec.convert(await self._fetch("GET", address), Metadata)
-            except msgspec.ValidationError as error:
-                raise ProviderFailed(f"its metadata is not complete: {error}") from error
-            if found.issuer != self.rules.issuer:
-                raise ProviderFailed(f"it calls itself {found.issuer!a}, and not {self.rules.issuer!a}")
-            for one in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
-                if not is_safe_url(one):
-                    raise ProviderFailed(f"its address {one[:200]!a} is not https")
-            self._metadata = (now, found)
-        return self._metadata[1]
+        async with self._metadata_lock:
+            now = self._clock.elapsed()
+            if self._metadata is None or now - self._metadata[0] > _METADATA_SECONDS:
+                with self._pausing():
+                    self._metadata = (now, await self._fetch_metadata())
+            return self._metadata[1]
+
+    async def _fetch_metadata(self) -> Metadata:
+        address = f"{self.rules.issuer.rstrip('/')}/.well-known/openid-configuration"
+        try:
+            found = msgspec.convert(await self._fetch("GET", address), Metadata)
+        except msgspec.ValidationError as error:
+            raise ProviderFailed(f"its metadata is not complete: {error}") from error
+        if found.issuer != self.rules.issuer:
+            raise ProviderFailed(f"it calls itself {found.issuer!a}, and not {self.rules.issuer!a}")
+        for one in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
+            if not is_safe_url(one):
+                raise ProviderFailed(f"its address {one[:200]!a} is not https")
+        return found
+
+    @contextmanager
+    def _pausing(self) -> Iterator[None]:
+        """A provider that has failed is left alone for a while: strangers can make us ask it as often as they want."""
+        if self._clock.elapsed() < self._paused_until:
+            raise ProviderFailed("it failed a moment ago, and is asked again soon")
+        try:
+            yield
+        except ProviderFailed:
+            self._paused_until = self._clock.elapsed() + _PAUSE_SECONDS
+            raise
 
     async def _fetch(
         self,
@@ -263,7 +294,7 @@ class Provider:
 
 
 def _key_id(token: str) -> str | None:
-    """What the token calls its key. Nothing of it is trusted: it only says whether to look for new keys."""
+    """The key id in the token. It is not trusted: it only determines whether to look for new keys."""
     header = token.partition(".")[0]
     try:
         found = msgspec.json.decode(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))

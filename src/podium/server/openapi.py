@@ -13,7 +13,7 @@ import podium
 from podium.server.declaring import PUBLIC, Declared, declared_by, handlers_of
 from podium.server.problems import MEDIA_TYPE, Problem, status_of
 
-# What every request with a token can be answered with.
+# Errors that every request with a token can return.
 _ALWAYS: Final = ("REQUEST_INVALID", "UNAUTHENTICATED", "RATE_LIMITED", "STORE_UNAVAILABLE", "INTERNAL_ERROR")
 _WITH_BODY: Final = ("REQUEST_TOO_LARGE", "MEDIA_TYPE_UNSUPPORTED")
 _STATUS: Final = {"UNAUTHENTICATED": 401, "RATE_LIMITED": 429}
@@ -21,7 +21,7 @@ _STATUS: Final = {"UNAUTHENTICATED": 401, "RATE_LIMITED": 429}
 
 @cache
 def document() -> dict[str, Any]:
-    """Made for the first that asks: it takes longer than a start of the server."""
+    """Created for the first request: it takes longer than the start of the server."""
     from podium.server.app import DEPENDENCIES, route_handlers
 
     config = OpenAPIConfig(
@@ -41,7 +41,7 @@ def document() -> dict[str, Any]:
     _, components = msgspec.json.schema_components([Problem], ref_template="#/components/schemas/{name}")
     schema.setdefault("components", {}).setdefault("schemas", {}).update(components)
     schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    # A handler with several paths has them in no order.
+    # The paths of a handler with several are in no particular order.
     schema["paths"] = dict(sorted(schema["paths"].items()))
     for path, method, handler in handlers_of(described):
         declared = declared_by(handler)
@@ -52,12 +52,12 @@ def document() -> dict[str, Any]:
 
 
 def _nothing() -> Callable[[], None]:
-    """The document is made without a request. The framework wants another function for each name."""
+    """The document is created without a request. The framework requires a separate function for each name."""
     return lambda: None
 
 
 def _complete(operation: dict[str, Any], declared: Declared) -> None:
-    """With its errors, its security, and the other form of its answer."""
+    """Add its errors, its security, and the other format of its answer."""
     operation["x-operation"], operation["x-cost"] = declared.operation, declared.cost
     operation["security"] = [] if declared.operation == PUBLIC else [{"token": []}]
     responses: dict[str, Any] = operation["responses"]

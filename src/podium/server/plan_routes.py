@@ -1,4 +1,4 @@
-"""Validate and publish workflows, and look at what was published."""
+"""Validate and publish workflows, and show what was published."""
 
 from hashlib import sha256
 from typing import Annotated, Final, Literal
@@ -6,7 +6,6 @@ from typing import Annotated, Final, Literal
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from podium.drawing import drawn
 from podium.log.published_plans import PlanPage
 from podium.operations.published_plans import (
     approve_plan,
@@ -25,7 +24,7 @@ from podium.server.run_routes import AnyRequest, Limit
 from podium.wiring.agents import installed_providers
 
 _UNKNOWN: Final = ("PLAN_NOT_PUBLISHED", "INVALID_ID")
-# SVG can hold scripts; ours holds none, and a browser that opens it by itself runs none.
+# SVG can contain scripts; ours contains none, and a browser that opens it directly runs none.
 _PICTURES: Final = {
     "svg": "image/svg+xml",
     "mermaid": "text/plain",
@@ -146,13 +145,16 @@ async def get_picture(
     format: FromQuery[PictureFormat] = "svg",  # noqa: A002  the name in the URL
 ) -> Response[str]:
     found = await open_plan(asking.parts, asking.tenant_id, plan_id, version)
+    # Imported with the first picture.
+    from podium.drawing import drawn
+
     picture = drawn(found.plan, format).encode()
     media_type = _PICTURES[format]
     return content(request, picture, media_type, headers=_NO_SCRIPTS, immutable=_is_named(plan_id, version))
 
 
 def _is_named(plan_id: FromPath[str], version: str | None) -> bool:
-    """The newest version of a plan may be another one tomorrow; a version, or a hash, never is."""
+    """The newest version of a plan may change; a given version, or a hash, never does."""
     return version is not None or len(plan_id) == 64
 
 

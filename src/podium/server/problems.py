@@ -10,7 +10,6 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, ValidationException
 
 from podium.errors import PodiumError, RunRefused
-from podium.operations.workflows import InvalidWorkflow
 from podium.server.asking import REQUEST_ID
 from podium.server.rate_limiting import RateLimited
 from podium.text import visible, without_credentials
@@ -20,7 +19,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 _BAD, _DENIED, _MISSING, _CONFLICT = 400, 403, 404, 409
 _TOO_MANY, _UNAVAILABLE = 429, 503
 RETRY_SECONDS: Final = 5
-# Everything else that Podium foresees is a bad request.
+# All other foreseen errors are bad requests.
 STATUS_OF: Final[Mapping[str, int]] = {
     "AUTHZ_DENIED": _DENIED,
     "AUTHZ_REASON_REQUIRED": _DENIED,
@@ -35,6 +34,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "PLAN_NOT_PUBLISHED": _MISSING,
     "SCHEDULE_NOT_FOUND": _MISSING,
     "HOOK_NOT_FOUND": _MISSING,
+    "WEBHOOK_NOT_FOUND": _MISSING,
     "HOOK_REFUSED": 401,
     "PATH_NOT_FOUND": _MISSING,
     "ARTIFACT_NOT_FOUND": _MISSING,
@@ -47,6 +47,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "RUN_REQUEST_PRUNED": _CONFLICT,
     "PLAN_EXISTS": _CONFLICT,
     "HOOK_EXISTS": _CONFLICT,
+    "WEBHOOK_EXISTS": _CONFLICT,
     "HOOK_REPLAYED": _CONFLICT,
     "SCHEDULE_EXISTS": _CONFLICT,
     "SCHEDULE_CHANGED": _CONFLICT,
@@ -78,6 +79,8 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "RATE_LIMITED": _TOO_MANY,
     "CONFIG_INVALID": _UNAVAILABLE,
     "STORE_UNAVAILABLE": _UNAVAILABLE,
+    # Not the client's mistake: a newer server on the same store does it.
+    "STORE_VERSION": _UNAVAILABLE,
     "ARTIFACT_STORE_UNAVAILABLE": _UNAVAILABLE,
     "INTERNAL_ERROR": 500,
 }
@@ -100,7 +103,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class BadRequest(PodiumError):
-    """A request that cannot be understood: `location` says where, `valid` what would be right."""
+    """A request that cannot be parsed: `location` says where, `valid` what would be valid there."""
 
     code = "REQUEST_INVALID"
 
@@ -132,7 +135,8 @@ def status_of(code: str) -> int:
 
 def problem_of(error: PodiumError, request_id: str) -> Problem:
     status = status_of(error.code)
-    found = error.diagnostics if isinstance(error, InvalidWorkflow) else ()
+    # For an invalid workflow. Its class is not imported for this, which would take as long as all routes.
+    found = getattr(error, "diagnostics", ())
     return Problem(
         type="about:blank",
         title=HTTPStatus(status).phrase,
@@ -170,7 +174,7 @@ def foreseen(request: Request[Any, Any, Any], error: PodiumError) -> Response[by
 
 
 def of_framework(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """What the framework refuses: unknown paths and methods, parameters of another type, large bodies."""
+    """Errors of the framework: unknown paths and methods, parameters of another type, large bodies."""
     if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return unforeseen(request, error)
     if isinstance(error, MethodNotAllowedException):
@@ -199,7 +203,7 @@ def _bad_parameter(found: Mapping[str, Any]) -> BadRequest:
 
 
 def unforeseen(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """A defect: the log has all of it, the caller only learns where to look."""
+    """A defect: the log has the details, the caller only learns where to look."""
     _LOG.error("request %s failed", _id_of(request), exc_info=error)
     return respond_with(InternalError(_id_of(request)), _id_of(request))
 

@@ -6,18 +6,19 @@ from typing import Final
 
 from podium.access.grants import Grant
 from podium.access.rate_limits import RateLimits
+from podium.access.sessions import credential_name
 from podium.errors import PodiumError
 from podium.ports.clock import Clock
 from podium.ports.metrics import RATE_LIMITED
 from podium.ports.telemetry import SILENT, Telemetry
 
-# Of those that were not used for longest the bucket is forgotten: it is full then.
+# The least recently used bucket is discarded, because it is full by then.
 _MAX_BUCKETS: Final = 20_000
 _MINUTE: Final = 60.0
 
 
 class RateLimited(PodiumError):
-    """Too many requests of one token, or of one tenant."""
+    """Too many requests with one token, or for one tenant."""
 
     code = "RATE_LIMITED"
 
@@ -30,20 +31,20 @@ class RateLimited(PodiumError):
 
 
 class RateLimiter:
-    """A bucket holds what may come together and fills evenly. `limits` is asked again for every request."""
+    """A bucket holds the allowed burst and refills evenly. `limits` is called for every request."""
 
     def __init__(self, clock: Clock, limits: Callable[[], RateLimits], telemetry: Telemetry = SILENT) -> None:
         self._telemetry = telemetry
         self._clock = clock
         self._limits = limits
-        # What is left, and since when.
+        # The remaining amount, and its time.
         self._buckets: OrderedDict[tuple[str, str, str], tuple[float, float]] = OrderedDict()
 
     def check(self, grant: Grant, cost: str) -> None:
-        """Raises `RateLimited`. A request that is refused takes nothing from any bucket."""
+        """Raises `RateLimited`. A refused request takes nothing from any bucket."""
         limits, now = self._limits(), self._clock.elapsed()
         asked = (
-            ("token", f"{grant.tenant_id}/{grant.credential}", limits.token[cost]),
+            ("token", f"{grant.tenant_id}/{credential_name(grant.credential)}", limits.token[cost]),
             ("tenant", grant.tenant_id, limits.tenant[cost]),
         )
         left = [(kind, name, rate, self._left(kind, name, cost, rate, now)) for kind, name, rate in asked]

@@ -1,6 +1,7 @@
-"""Bodies of requests: JSON that means one thing only, of a bounded size and depth, as the type of the handler.
+"""Bodies of requests: unambiguous JSON of limited size and depth, converted to the type of the handler.
 
-Nothing is coerced: a number is not a text. A key that is there twice, NaN and unknown fields are refused, with where.
+Nothing is coerced: a number is not a text. Duplicate keys, NaN and unknown fields are refused, with their
+location.
 """
 
 import json
@@ -22,7 +23,7 @@ _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at `(?P<place>[^`]*)`)?$", re.D
 
 class ApiRequest(Request[Any, Any, Any]):
     async def json(self) -> Any:
-        """As the type of the handler's `data`."""
+        """The body as the type of the handler's `data`."""
         field = self.route_handler.parsed_data_field
         assert field is not None
         if self.content_type[0] != _JSON:

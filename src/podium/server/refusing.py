@@ -1,6 +1,6 @@
-"""The one answer to everyone who is not known: the same bytes and the same time, whatever the cause.
+"""The answer to all unknown callers: the same bytes and the same time, whatever the cause.
 
-A browser that asks for a page gets the login form; it is the same for all of them, too.
+A browser that requests a page gets the login form, which is the same for all of them, too.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import msgspec
 
 from podium.server.login_page import MEDIA_TYPE, POLICY, login_page
 
-# Of every refusal, counted from the request: more than finding out takes.
+# Duration of every refusal, counted from the request: longer than any check takes.
 REFUSAL_SECONDS: Final = 0.01
 UNAUTHENTICATED: Final = "UNAUTHENTICATED"
 _BODY: Final = msgspec.json.encode(
@@ -27,7 +27,7 @@ _API: Final = "/api/"
 
 
 async def wait_as_refused(since: float) -> None:
-    """`since`: by the clock of the loop, when the request came."""
+    """`since`: when the request arrived, by the clock of the loop."""
     await asyncio.sleep(max(0.0, since + REFUSAL_SECONDS - asyncio.get_running_loop().time()))
 
 
@@ -50,6 +50,6 @@ async def refuse(scope: Any, send: Any, since: float, *, has_provider: bool = Fa
 
 
 def wants_page(scope: Any) -> bool:
-    """A browser that was led to a page, and not a program or a script that calls the API."""
+    """True for a browser that navigates to a page, and not for a program or a script that calls the API."""
     accepts = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
     return not scope["path"].startswith(_API) and b"text/html" in accepts.lower()

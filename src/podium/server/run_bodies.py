@@ -152,31 +152,37 @@ class SummaryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 class RunsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A page of runs, newest first. `cursor`: of the next page, null if this was the last one; a page may be short.
 
-    `summaries`: by run id. `stale`: they are more than five seconds behind the log.
+    `summaries`: by run id. `stale`: they are more than five seconds behind the log. `details`: if they were asked for.
     """
 
     runs: tuple[RunBody, ...]
     cursor: str | None
     summaries: dict[str, SummaryBody]
     stale: bool
+    details: tuple[dict[str, Any], ...] | None = None
 
     @classmethod
-    def of(cls, table: RunTable) -> "RunsBody":
+    def of(cls, table: RunTable, details: tuple[dict[str, Any], ...] | None = None) -> "RunsBody":
         found = table.summaries
         return cls(
             runs=tuple(map(RunBody.of, table.runs)),
             cursor=table.cursor,
             summaries={run_id: SummaryBody.of(summary) for run_id, summary in found.by_run.items()},
             stale=found.is_stale,
+            details=details,
         )
 
 
 class SignalBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`signalId`: a UUID of version 4, made by the caller. The same one with the same content is one signal."""
+    """`signalId`: a UUID of version 4, made by the caller. The same one with the same content is one signal.
+
+    `fields`: of APPROVE, what the form asks for, as text; it is read as the form's types.
+    """
 
     signal_id: str
     signal_type: str
     payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -215,6 +221,8 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     persisted_at: str
     logical_attempt_id: int
     payload: dict[str, Any]
+    engine_attempt_id: int
+    idempotency_key: str
     step_id: str | None = None
 
     @classmethod
@@ -227,6 +235,8 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             persisted_at=record.persisted_at,
             logical_attempt_id=record.logical_attempt_id,
             payload=dict(fields_of(record)),
+            engine_attempt_id=record.engine_attempt_id,
+            idempotency_key=record.idempotency_key,
             step_id=record.step_id,
         )
 

@@ -1,21 +1,25 @@
 """Start runs, list them, look at one, and send signals to it."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from litestar import Request, Response, get, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
+from msgspec.structs import replace
 
 from podium.log.ids import check_id, check_uuid4
 from podium.log.runs import RunQuery
+from podium.log.tracing import TRACEPARENT
 from podium.log.transitions import RunStatus
 from podium.operations.listing import table_of_runs
+from podium.operations.printed import event_line, runs_lines
+from podium.operations.run_json import listed_json
 from podium.operations.run_orders import order_run
 from podium.operations.runs import read_events
 from podium.operations.signals import request_signal
 from podium.operations.submitting import Outcome, Submitted
 from podium.ports.engine import SignalRequest
-from podium.server.answering import answer
-from podium.server.asking import Asking
+from podium.server.answering import answer, wants_text
+from podium.server.asking import RUN, Asking
 from podium.server.declaring import declares
 from podium.server.run_bodies import (
     DecisionBody,
@@ -31,6 +35,10 @@ MAX_LIMIT: Final = 500
 Limit = Annotated[int, QueryParameter(ge=1, le=MAX_LIMIT, description="How many at most.")]
 AnyRequest = Request[Any, Any, Any]
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+IdempotencyKey: TypeAlias = Annotated[
+    str | None,
+    HeaderParameter(name=IDEMPOTENCY_KEY, description="Two requests with the same one are one run."),
+]
 STATUS_OF: Final = {
     Outcome.CREATED: 201,
     Outcome.DUPLICATE: 200,
@@ -63,25 +71,24 @@ async def start_run(
     asking: Asking,
     request: AnyRequest,
     data: JSONBody[OrderBody],
-    idempotency_key: Annotated[
-        str | None,
-        HeaderParameter(name=IDEMPOTENCY_KEY, description="Two requests with the same one are one run."),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response[SubmittedBody]:
     if idempotency_key is not None:
         check_id(IDEMPOTENCY_KEY, idempotency_key)
-    return submitted(request, await order_run(asking.parts, asking.tenant_id, data.order(idempotency_key)))
+    order = replace(data.order(idempotency_key), traceparent=request.headers.get(TRACEPARENT))
+    return submitted(request, await order_run(asking.parts, asking.tenant_id, order))
 
 
 def submitted(request: AnyRequest, done: Submitted) -> Response[SubmittedBody]:
     body = SubmittedBody.of(done)
+    request.scope["state"][RUN] = body.run_id
     place = {"Location": f"/api/v1/runs/{body.run_id}"}
     return answer(request, body, status=STATUS_OF[done.outcome], headers=place)
 
 
 @get(
     "/runs",
-    opt=declares("run.view", "list", "INVALID_ID", "INVALID_FILTER"),
+    opt=declares("run.view", "list", "INVALID_ID", "INVALID_FILTER", text=True),
     summary="List runs, newest first.",
 )
 async def list_runs(
@@ -95,19 +102,32 @@ async def list_runs(
     ] = None,
     plan: FromQuery[str | None] = None,
     project: FromQuery[str | None] = None,
+    prefix: Annotated[str | None, QueryParameter(description="Only runs whose ids start so.")] = None,
     limit: Limit = 50,
     cursor: Annotated[str | None, QueryParameter(description="Of the page before.")] = None,
+    details: Annotated[
+        bool, QueryParameter(description="With `details`, as `podium runs list --json` prints them.")
+    ] = False,
 ) -> Response[RunsBody]:
+    if prefix is not None:
+        check_id("prefix", prefix)
     query = RunQuery(
-        statuses=frozenset(status or ()), plan_id=plan, project_id=project, limit=limit, cursor=cursor
+        statuses=frozenset(status or ()),
+        plan_id=plan,
+        project_id=project,
+        id_prefix=prefix,
+        limit=limit,
+        cursor=cursor,
     )
-    table = await table_of_runs(asking.parts, asking.tenant_id, wanted, query)
-    return answer(request, RunsBody.of(table))
+    with_obstacles = details or wants_text(request)
+    table = await table_of_runs(asking.parts, asking.tenant_id, wanted, query, with_obstacles=with_obstacles)
+    body = RunsBody.of(table, tuple(map(listed_json, table.obstacles)) if details else None)
+    return answer(request, body, text=lambda: runs_lines(table.obstacles, table.cursor))
 
 
 @get(
     "/runs/{run_id:str}/events",
-    opt=declares("run.view", "list", "RUN_NOT_FOUND", "INVALID_ID"),
+    opt=declares("run.view", "list", "RUN_NOT_FOUND", "INVALID_ID", text=True),
     summary="The log of a run.",
 )
 async def get_events(
@@ -121,7 +141,8 @@ async def get_events(
     records = await read_events(asking.parts.store, asking.tenant_id, run_id, after=after, limit=limit)
     seen = records[-1].run_seq if records else after
     following = seen if len(records) == limit else None
-    return answer(request, EventsBody(events=tuple(map(EventBody.of, records)), run_seq=seen, next=following))
+    body = EventsBody(events=tuple(map(EventBody.of, records)), run_seq=seen, next=following)
+    return answer(request, body, text=lambda: list(map(event_line, records)))
 
 
 @post(
@@ -147,7 +168,7 @@ async def send_signal(
     check_id("run_id", run_id)
     check_uuid4("signalId", data.signal_id)
     signal = SignalRequest(signal_id=data.signal_id, signal_type=data.signal_type, payload=data.payload)
-    sent = await request_signal(asking.parts, asking.tenant_id, run_id, signal)
+    sent = await request_signal(asking.parts, asking.tenant_id, run_id, signal, data.fields)
     return answer(request, DecisionBody.of(sent, data.signal_type))
 
 

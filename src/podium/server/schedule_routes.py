@@ -104,12 +104,17 @@ async def add_schedule(
     summary="A schedule, its next times, and what became of the last ones.",
 )
 async def get_schedule(
-    asking: Asking, request: AnyRequest, schedule_id: FromPath[str], limit: Limit = 50
+    asking: Asking,
+    request: AnyRequest,
+    schedule_id: FromPath[str],
+    limit: Limit = 50,
+    times: Annotated[int, QueryParameter(ge=0, le=1000, description="How many next times.")] = 5,
 ) -> Response[ScheduleBody]:
     check_id("schedule", schedule_id)
     found = await reading.show_schedule(asking.parts, asking.tenant_id, schedule_id)
     ticks = await reading.list_ticks(asking.parts, asking.tenant_id, schedule_id, limit=limit)
-    return answer(request, ScheduleBody(schedule=view_of(found), ticks=tuple(map(tick_view, ticks))))
+    body = ScheduleBody(schedule=view_of(found, times), ticks=tuple(map(tick_view, ticks)))
+    return answer(request, body)
 
 
 @put(

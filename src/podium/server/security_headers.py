@@ -1,4 +1,4 @@
-"""What every answer says to browsers, whatever its handler says. CORS is closed: no header opens it."""
+"""Headers of every answer for browsers, whatever its handler sets. CORS is closed: no header opens it."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ _ALWAYS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-# A handler that serves a page has a policy of its own.
+# A handler that serves a page sets a policy of its own.
 _DEFAULT: Final = (
     (b"content-security-policy", PAGE_POLICY.encode()),
     (b"cache-control", b"no-store"),

@@ -1,7 +1,8 @@
 """One server process: its store, the application, and uvicorn around it."""
 
 import asyncio
-import sys
+import logging
+import resource
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -9,13 +10,14 @@ import uvicorn
 from msgspec.structs import replace
 
 from podium.operations.live_grants import is_live
+from podium.operations.log_watching import LogHub
 from podium.operations.measuring import measure_loop_lag, observed
 from podium.operations.open_machines import OpenMachines
 from podium.operations.parts import Parts
 from podium.operations.projecting import BackgroundProjector
 from podium.operations.run_watching import RunHub
 from podium.operations.sessions import first_login
-from podium.runtime.listening import Listening
+from podium.runtime.listening import BACKLOG, Listening
 from podium.server.app import make_app
 from podium.server.authentication import Authentication
 from podium.server.security_headers import SecurityHeaders
@@ -30,19 +32,21 @@ if TYPE_CHECKING:
 
     from litestar.types import ASGIApp
 
+    from podium.access.oidc import OidcRules
     from podium.access.rate_limits import RateLimits
 
-# Of what a client has not finished sending: a request line with its headers.
+_LOG: Final = logging.getLogger(__name__)
+# Limit for an incomplete request line with its headers.
 _MAX_HEAD: Final = 64 << 10
 _KEEP_ALIVE_SECONDS: Final = 15
 _SHUTDOWN_SECONDS: Final = 10
-_BACKLOG: Final = 1024
 
 
 async def serve(listening: Listening, traces: str | None = None) -> None:
-    """Until SIGTERM or SIGINT. Raises `ListeningRefused`, and what opening the store raises."""
+    """Runs until SIGTERM or SIGINT. Raises `ListeningRefused`, and what opening the store raises."""
     listening.check()
-    bound = listening.bind()
+    allow_connections()
+    bound = listening.listen()
     async with application(is_secure=listening.has_tls or listening.behind_proxy, traces=traces) as made:
         server = Server(configured(made.app, listening), made.streams)
         server.config.load()
@@ -53,8 +57,16 @@ async def serve(listening: Listening, traces: str | None = None) -> None:
         await server.serve(sockets=[bound])
 
 
+def allow_connections() -> None:
+    """Raise the limit to what the system allows: with the usual 1,024 descriptors, that many idle clients
+    lock out all others.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Application(NamedTuple):
-    """`login_code`: on the first start, of the link with which its owner logs in."""
+    """`login_code`: on the first start, the code of the link with which its owner logs in."""
 
     app: "ASGIApp"
     streams: StreamService
@@ -74,7 +86,7 @@ async def application(*, is_secure: bool, traces: str | None = None) -> "AsyncIt
     projector.start()
     lag = asyncio.create_task(measure_loop_lag(telemetry))
     try:
-        # With rules in the configuration it is known who owns what.
+        # With rules in the configuration, the owner is known.
         code = await first_login(store, parts.clock) if access_policy() is None else None
         yield Application(authenticated_app(parts, streams, is_secure=is_secure), streams, code)
     finally:
@@ -85,7 +97,7 @@ async def application(*, is_secure: bool, traces: str | None = None) -> "AsyncIt
 
 
 class Server(uvicorn.Server):
-    """Ends its streams first when it shuts down: it waits for every answer that is not complete."""
+    """Ends its streams first when it shuts down, because it waits for every incomplete answer."""
 
     def __init__(self, config: uvicorn.Config, streams: StreamService) -> None:
         super().__init__(config)
@@ -98,8 +110,15 @@ class Server(uvicorn.Server):
 
 def stream_service(parts: Parts) -> StreamService:
     return StreamService(
-        RunHub(parts.store), lambda grant: is_live(parts.store, parts.clock, access_policy(), grant)
+        RunHub(parts.store),
+        LogHub(parts),
+        lambda grant: is_live(parts.store, parts.clock, access_policy(), _oidc_rules(), grant),
     )
+
+
+def _oidc_rules() -> "OidcRules | None":
+    settings = oidc_settings()
+    return settings.rules if settings is not None else None
 
 
 def authenticated_app(
@@ -127,7 +146,9 @@ def authenticated_app(
 
 
 def configured(app: Any, listening: Listening) -> uvicorn.Config:
-    """One parser, the strict one: two that disagree about where a request ends are how requests are smuggled."""
+    """Only one parser, the strict one: two parsers that disagree about the end of a request allow request
+    smuggling.
+    """
     return uvicorn.Config(
         app,
         http="h11",
@@ -138,7 +159,7 @@ def configured(app: Any, listening: Listening) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         h11_max_incomplete_event_size=_MAX_HEAD,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
@@ -148,4 +169,4 @@ def configured(app: Any, listening: Listening) -> uvicorn.Config:
 
 
 def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    _LOG.warning("%s", text.removeprefix("warning: "))

@@ -9,7 +9,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from podium.server.asking import Asking
 from podium.server.declaring import declares
 from podium.server.stream_service import StreamService
-from podium.server.stream_topics import topics_of
+from podium.server.stream_topics import Wanted, topics_of
 from podium.server.streams import Stream
 
 LAST_EVENT_ID: Final = "Last-Event-ID"
@@ -18,7 +18,7 @@ LAST_EVENT_ID: Final = "Last-Event-ID"
 @get(
     "/stream",
     opt=declares("run.view", "read", "INVALID_ID", "INVALID_FILTER", "RUN_NOT_FOUND"),
-    summary="Changes of runs and events of runs, as server-sent events.",
+    summary="Changes of runs, events of runs and logs of steps, as server-sent events.",
 )
 async def stream(
     asking: Asking,
@@ -31,12 +31,19 @@ async def stream(
         list[str] | None,
         QueryParameter(description="`ID@SEQ`: the events of this run behind SEQ; may be repeated."),
     ] = None,
+    log: Annotated[
+        list[str] | None,
+        QueryParameter(
+            description="`RUN/STEP/ATTEMPT/STREAM@BYTE`: the log of an attempt behind BYTE; may be repeated."
+        ),
+    ] = None,
     last_event_id: Annotated[
         str | None,
         HeaderParameter(name=LAST_EVENT_ID, description="The id of the last frame, to continue there."),
     ] = None,
 ) -> Stream:
-    topics = await topics_of(asking.parts, asking.tenant_id, runs, run or (), last_event_id)
+    wanted = Wanted(runs, run or (), log or ())
+    topics = await topics_of(asking.parts, asking.tenant_id, wanted, last_event_id)
     return Stream(streams, topics, request.scope["state"].get("grant"))
 
 

@@ -1,35 +1,38 @@
-"""All streams of one server process: what they share, and when they end."""
+"""All streams of one server process: their shared state, and when they end."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from typing import Final
 
 from podium.access.grants import Grant
 from podium.errors import PodiumError
 from podium.log.ids import RunId
+from podium.operations.log_watching import LogHub
 from podium.operations.run_watching import RunHub
 from podium.server.streams import Stream, encode_events
 
 logger = logging.getLogger(__name__)
 
-# How soon a removed token ends its streams, and unread data is noticed.
+# How soon a removed token ends its streams, and unread data is detected.
 _CHECK_SECONDS: Final = 0.5
-# Removed runs are rare: every so many checks.
+# Removed runs are rare: checked only once in this many checks.
 _CHECK_RUNS_EVERY: Final = 4
 _MAX_ENCODED: Final = 256
 
 
 class StreamService:
-    """`is_live`: whether what a stream was allowed by is still valid."""
+    """`is_live`: whether the authorization of a stream is still valid."""
 
-    def __init__(self, hub: RunHub, is_live: Callable[[Grant], Awaitable[bool]]) -> None:
+    def __init__(self, hub: RunHub, logs: LogHub, is_live: Callable[[Grant], Awaitable[bool]]) -> None:
         self.hub = hub
+        self.logs = logs
         self._is_live = is_live
         self._streams: set[Stream] = set()
         self._task: asyncio.Task[None] | None = None
-        # Of events that several clients get, in their order: most of them are at the same place.
+        # Cache of encoded events, because most clients are at the same position.
         self._encoded: dict[tuple[RunId, int, int], tuple[bytes, int]] = {}
         self._is_closed = False
 
@@ -43,15 +46,18 @@ class StreamService:
             stream.end("SHUTDOWN")
             return
         if self._task is None:
-            self._task = asyncio.create_task(self._check_for_ever())
+            # For all clients: its log lines are not about the first one's request.
+            self._task = asyncio.create_task(self._check_for_ever(), context=Context())
         await self.hub.add(stream.watcher)
+        self.logs.add(stream.logs)
 
     async def remove(self, stream: Stream) -> None:
         self._streams.discard(stream)
         await self.hub.remove(stream.watcher)
+        await self.logs.remove(stream.logs)
 
     async def close(self) -> None:
-        """Ends all streams: a server that shuts down would wait for them."""
+        """Ends all streams, for which a server that shuts down would otherwise wait."""
         self._is_closed = True
         for stream in tuple(self._streams):
             stream.end("SHUTDOWN")

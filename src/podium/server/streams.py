@@ -1,7 +1,7 @@
-"""One stream of server-sent events: frames at most ten times a second, whatever the runs do.
+"""One stream of server-sent events: frames at most ten times a second, whatever the rate of events.
 
-The server never waits for a client. What a client has not read is merged into its next frame; one that leaves 256 kB
-unread is asked to read everything again (`resync`), and its stream ends.
+The server never waits for a client. What a client has not read is merged into its next frame; one that leaves
+256 kB unread is asked to read everything again (`resync`), and its stream ends.
 """
 
 import asyncio
@@ -15,7 +15,9 @@ from podium.errors import RunNotFound, StoreUnavailable
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.runs import Run
+from podium.operations.log_watching import LogTopic, LogWatcher
 from podium.operations.run_watching import RunWatcher
+from podium.ports.artifacts import ArtifactStoreUnavailable
 from podium.server.run_bodies import EventBody, RunBody
 from podium.server.stream_topics import Topics, cursor
 
@@ -24,27 +26,38 @@ if TYPE_CHECKING:
     from podium.server.stream_service import StreamService
 
 MAX_UNSENT_BYTES: Final = 256_000
-# Of events, in one frame: what is left comes with the next one.
+# Limit for events in one frame: the rest is sent with the next one.
 _MAX_FRAME_BYTES: Final = 128_000
+# Limit for each log in one frame.
+_MAX_PIECE_BYTES: Final = 32_000
 _FRAME_SECONDS: Final = 0.1
 _COMMENT_SECONDS: Final = 15.0
-# How long a client that did not read may take to read why its stream ends.
+# How long a client that did not read has to read why its stream ends.
 _LAST_SECONDS: Final = 5.0
 _RESYNC: Final = "RESYNC"
 _DISCONNECTED: Final = "DISCONNECTED"
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    # A proxy that collects the answer would hold the frames back.
+    # A buffering proxy would delay the frames.
     (b"x-accel-buffering", b"no"),
 ]
 
 
+class LogPieceBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a log, the bytes from `start` to `end`, as text."""
+
+    start: int
+    end: int
+    text: str
+
+
 class FrameBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One frame: runs of the list as they are now, and the next events of watched runs."""
+    """One frame: runs of the list as they are now, and what comes next of watched runs and logs."""
 
     runs: tuple[RunBody, ...] = ()
     events: dict[str, msgspec.Raw] = {}
+    logs: dict[str, LogPieceBody] = {}
 
 
 class EndBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -53,17 +66,18 @@ class EndBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class Stream:
-    """An answer of the framework: it is called with the connection and ends with it."""
+    """A response of the framework: it is called with the connection and ends with it."""
 
     def __init__(self, service: "StreamService", topics: Topics, grant: "Grant | None") -> None:
         self._service = service
         self._topics = topics
         self.grant = grant
         self.watcher = RunWatcher(dict(topics.runs), topics.lists)
+        self.logs = LogWatcher(dict(topics.logs), self.watcher)
         self._send: Any = None
         self._task: asyncio.Task[Any] | None = None
         self._is_sending = False
-        # Why it ends, once it does.
+        # Why the stream ends, once it does.
         self._end: EndBody | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -77,7 +91,7 @@ class Stream:
         except asyncio.CancelledError:
             if self._end is None:
                 raise
-            # By `end`: what it waited for is that the client reads.
+            # Cancelled by `end`: the stream was waiting for the client to read.
             self._task.uncancel()  # type: ignore[union-attr]
         finally:
             await self._service.remove(self)
@@ -87,7 +101,7 @@ class Stream:
         await self._finish()
 
     async def _finish(self) -> None:
-        """The reason, if the client reads it soon."""
+        """Send the reason, if the client reads it soon."""
         if self._end is None or self._end.code == _DISCONNECTED:
             return
         last = _named("resync" if self._end.code == _RESYNC else "end", self._end)
@@ -101,7 +115,7 @@ class Stream:
         self.end(_DISCONNECTED)
 
     def end(self, code: str, run_id: str | None = None) -> None:
-        """Soon, also if the client does not read."""
+        """End the stream soon, even if the client does not read."""
         if self._end is not None:
             return
         self._end = EndBody(code=code, run_id=run_id)
@@ -110,7 +124,7 @@ class Stream:
             self._task.cancel()
 
     def check_unsent(self) -> None:
-        """Called while others are served: a client that does not read cannot notice by itself."""
+        """Called while others are served, because a stream whose client does not read is blocked itself."""
         if self._is_sending and self.watcher.waiting_bytes > MAX_UNSENT_BYTES:
             self.end(_RESYNC)
 
@@ -121,8 +135,8 @@ class Stream:
         after = self._topics.after if self._topics.lists is not None else None
         if after is not None and not await hub.catch_up(self.watcher, after):
             self.end(_RESYNC)
-        # Where a client continues that is cut off before its first frame.
-        await self._write(b"id: %b\n\n" % cursor(after or hub.cursor, self.watcher.seen).encode())
+        # The position for a client that is disconnected before its first frame.
+        await self._write(b"id: %b\n\n" % self._cursor(after or hub.cursor))
         while self._end is None:
             frame = await self._next_frame()
             if frame is not None and self._end is None:
@@ -142,29 +156,35 @@ class Stream:
         watcher = self.watcher
         feed = self._service.hub.cursor
         runs, moved = watcher.take()
+        grown = self.logs.take()
         try:
             events = await self._next_events(moved)
+            logs = await self._next_pieces(grown)
         except RunNotFound as error:
             self.end(error.code, error.run_id)
             return None
-        except StoreUnavailable as error:
-            self._keep_for_later(runs, moved)
+        except (StoreUnavailable, ArtifactStoreUnavailable) as error:
+            self._keep_for_later(runs, moved, grown)
             return _named("unavailable", EndBody(code=error.code))
         if watcher.gone:
             self.end(RunNotFound.code, min(watcher.gone))
-        if not runs and not events:
+        if not runs and not events and not logs:
             return None
-        body = msgspec.json.encode(FrameBody(runs=tuple(map(RunBody.of, runs)), events=events))
-        return b"id: %b\ndata: %b\n\n" % (cursor(feed, watcher.seen).encode(), body)
+        body = msgspec.json.encode(FrameBody(runs=tuple(map(RunBody.of, runs)), events=events, logs=logs))
+        return b"id: %b\ndata: %b\n\n" % (self._cursor(feed), body)
 
-    def _keep_for_later(self, runs: Sequence[Run], moved: Sequence[RunId]) -> None:
+    def _cursor(self, feed: str) -> bytes:
+        return cursor(feed, self.watcher.seen, self.logs.seen).encode()
+
+    def _keep_for_later(self, runs: Sequence[Run], moved: Sequence[RunId], grown: Sequence[LogTopic]) -> None:
         listed = {run.identity.run_id: run for run in runs}
         self.watcher.listed = listed | self.watcher.listed
         self.watcher.moved.update(moved)
+        self.logs.moved.update(grown)
         self.watcher.woken.set()
 
     async def _next_events(self, moved: Sequence[RunId]) -> dict[str, msgspec.Raw]:
-        """Of each run the next ones, until the frame is full. Runs that have more are looked at again."""
+        """The next events of each run, until the frame is full. Runs with more are handled again."""
         found: dict[str, msgspec.Raw] = {}
         size = 0
         for run_id in moved:
@@ -181,6 +201,21 @@ class Stream:
                 self._look_again(run_id)
         return found
 
+    async def _next_pieces(self, grown: Sequence[LogTopic]) -> dict[str, LogPieceBody]:
+        """The next bytes of each log. Logs with more are handled again."""
+        found: dict[str, LogPieceBody] = {}
+        for topic in grown:
+            start = self.logs.seen[topic]
+            content = await self._service.logs.read(topic, start, _MAX_PIECE_BYTES)
+            piece = whole_characters(content)
+            if piece:
+                end = self.logs.seen[topic] = start + len(piece)
+                found[topic.text] = LogPieceBody(start=start, end=end, text=piece.decode(errors="replace"))
+            if len(content) == _MAX_PIECE_BYTES:
+                self.logs.moved.add(topic)
+                self.watcher.woken.set()
+        return found
+
     def _look_again(self, run_id: RunId) -> None:
         self.watcher.moved.add(run_id)
         self.watcher.woken.set()
@@ -191,6 +226,17 @@ class Stream:
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
         finally:
             self._is_sending = False
+
+
+def whole_characters(content: bytes) -> bytes:
+    """Without an incomplete character at its end, whose rest is not written yet."""
+    for back in range(1, min(4, len(content) + 1)):
+        byte = content[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return content[:-back] if length > back else content
+    return content
 
 
 def encode_events(records: Sequence[EventRecord], most: int) -> tuple[bytes, int]:

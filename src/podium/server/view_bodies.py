@@ -1,23 +1,39 @@
 """Views of one run as the API shows them."""
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from podium.drawing.picture import Arrow, Box
 from podium.log.payloads import Failure
 from podium.log.snapshots import StepSnapshot
-from podium.operations.run_files import LogFile, LogMatch, RunArtifact
+from podium.log.times import timestamp
+from podium.operations.log_views import STREAM_OF, LogMatch
+from podium.operations.run_files import RunArtifact
 from podium.operations.run_views import Comparison, RunPicture, Span
+from podium.operations.runs import RunView
+from podium.ports.logs import StoredLog
 from podium.server.run_bodies import RunBody
 
+if TYPE_CHECKING:
+    from podium.drawing.picture import Arrow, Box
 
-class RunDetailBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A run with where it is: counts of steps, times, failure, cost."""
+
+class RunDetailBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A run with where it is: counts of steps, times, failure, cost.
+
+    `details`: if they were asked for, the run, what drives it, what it waits for and its steps.
+    """
 
     run: RunBody
     summary: dict[str, Any]
     run_seq: int
+    details: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, view: RunView, details: dict[str, Any] | None = None) -> "RunDetailBody":
+        run = RunBody.of(view.run)
+        return cls(run=run, summary=view.summary.as_json(), run_seq=run.run_seq, details=details)
 
 
 class StepBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -87,7 +103,7 @@ class BoxesBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
 
-def _box(box: Box, counts: dict[str, dict[str, int]]) -> BoxBody:
+def _box(box: "Box", counts: dict[str, dict[str, int]]) -> BoxBody:
     return BoxBody(
         number=box.number,
         kind=box.kind,
@@ -100,7 +116,7 @@ def _box(box: Box, counts: dict[str, dict[str, int]]) -> BoxBody:
     )
 
 
-def _arrow(arrow: Arrow) -> ArrowBody:
+def _arrow(arrow: "Arrow") -> ArrowBody:
     return ArrowBody(source=arrow.source, target=arrow.target, events=arrow.events, implied=arrow.implied)
 
 
@@ -174,10 +190,19 @@ class LogBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     attempt: int
     stream: str
     size_bytes: int
+    # When it was last written to.
+    modified_at: str
 
     @classmethod
-    def of(cls, log: LogFile) -> "LogBody":
-        return cls(step=log.step, attempt=log.attempt, stream=log.stream, size_bytes=log.size)
+    def of(cls, log: StoredLog) -> "LogBody":
+        step, attempt, kind = log.name
+        return cls(
+            step=step,
+            attempt=attempt,
+            stream=STREAM_OF[kind],
+            size_bytes=log.size,
+            modified_at=timestamp(datetime.fromtimestamp(log.modified, UTC)),
+        )
 
 
 class LogsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

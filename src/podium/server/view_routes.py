@@ -1,4 +1,4 @@
-"""Look into one run."""
+"""Routes for the details of one run."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -6,16 +6,16 @@ from litestar import Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from podium.log.ids import check_id, check_step_id
-from podium.operations.explaining import explain
-from podium.operations.reports import as_html, as_json, as_markdown, report_run
+from podium.operations.printed import whole_run_lines, why_lines
+from podium.operations.reports import as_json, as_markdown, report_run
+from podium.operations.run_json import full_view, shown_json
 from podium.operations.run_views import compare_runs, run_inputs, run_picture, run_spans
 from podium.operations.runs import show_run
-from podium.operations.why import why_json
-from podium.server.answering import answer, content
+from podium.operations.why import why_json, why_run
+from podium.server.answering import answer, content, wants_text
 from podium.server.asking import Asking
 from podium.server.declaring import declares
 from podium.server.layers import SLASH
-from podium.server.run_bodies import RunBody
 from podium.server.run_routes import AnyRequest, Limit
 from podium.server.view_bodies import (
     BoxesBody,
@@ -29,22 +29,34 @@ from podium.server.view_bodies import (
 )
 
 UNKNOWN: Final = ("RUN_NOT_FOUND", "INVALID_ID")
-# A page with markup of ours, and texts of steps as text: whatever they hold, nothing is loaded or run.
+# A page with our markup, and texts of steps as text: whatever they contain, nothing is loaded or run.
 _NO_SCRIPTS: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 AfterStep = Annotated[str, QueryParameter(name="after", description="Start behind the step with this path.")]
 
 
 @get(
     "/runs/{run_id:str}",
-    opt=declares("run.view", "read", *UNKNOWN),
+    opt=declares("run.view", "read", *UNKNOWN, text=True),
     summary="A run and where it is.",
 )
-async def get_run(asking: Asking, request: AnyRequest, run_id: FromPath[str]) -> Response[RunDetailBody]:
+async def get_run(
+    asking: Asking,
+    request: AnyRequest,
+    run_id: FromPath[str],
+    details: Annotated[
+        bool, QueryParameter(description="With `details`, as `podium runs show --json` prints them.")
+    ] = False,
+    after_step: AfterStep = "",
+    limit: Limit = 100,
+) -> Response[RunDetailBody]:
     check_id("run_id", run_id)
-    parts = asking.parts
+    parts, after = asking.parts, _step(after_step)
+    if details or wants_text(request):
+        shown = await full_view(parts, asking.tenant_id, run_id, after_step=after, limit=limit)
+        body = RunDetailBody.of(shown.view, shown_json(shown))
+        return answer(request, body, text=lambda: whole_run_lines(shown))
     view = await show_run(parts.store, parts.clock, asking.tenant_id, run_id, limit=1)
-    body = RunDetailBody(run=RunBody.of(view.run), summary=view.summary.as_json(), run_seq=view.run.head)
-    return answer(request, body)
+    return answer(request, RunDetailBody.of(view))
 
 
 @get(
@@ -92,14 +104,13 @@ async def get_spans(
 
 @get(
     "/runs/{run_id:str}/why",
-    opt=declares("run.view", "heavy", *UNKNOWN, "PLAN_MISSING"),
+    opt=declares("run.view", "heavy", *UNKNOWN, "PLAN_MISSING", text=True),
     summary="What a run waits for, until when, and what one can do about it.",
 )
 async def get_why(asking: Asking, request: AnyRequest, run_id: FromPath[str]) -> Response[dict[str, Any]]:
     check_id("run_id", run_id)
-    report = await report_run(asking.parts, asking.tenant_id, run_id, steps=1)
-    explained = await explain(asking.parts, asking.tenant_id, run_id)
-    return answer(request, {**why_json(explained, report), "runSeq": explained.run.head})
+    why = await why_run(asking.parts, asking.tenant_id, run_id)
+    return answer(request, {**why_json(why), "runSeq": why.run_seq}, text=lambda: why_lines(why))
 
 
 @get(
@@ -114,12 +125,15 @@ async def get_report(
     format: FromQuery[Literal["json", "md", "html"]] = "json",  # noqa: A002  the name in the URL
 ) -> Response[dict[str, Any]]:
     check_id("run_id", run_id)
+    if format == "html":
+        from podium.operations.html_report import html_of, whole_report
+
+        whole = await whole_report(asking.parts, asking.tenant_id, run_id)
+        return content(request, html_of(whole).encode(), "text/html", headers=_NO_SCRIPTS)
     found = await report_run(asking.parts, asking.tenant_id, run_id)
     if format == "md":
         return content(request, as_markdown(found).encode(), "text/markdown")
-    if format == "html":
-        return content(request, as_html(found).encode(), "text/html", headers=_NO_SCRIPTS)
-    return answer(request, as_json(found), text=lambda: as_markdown(found))
+    return answer(request, as_json(found), text=lambda: [as_markdown(found).rstrip("\n")])
 
 
 @get(
@@ -148,7 +162,7 @@ async def compare(
 
 
 def _step(path: str) -> str:
-    """From a query or a part of a path. Raises `InvalidId`."""
+    """A step from a query or a part of a path. Raises `InvalidId`."""
     step = path.replace(SLASH, "/")
     if step:
         check_step_id(step)

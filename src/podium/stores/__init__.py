@@ -1,1 +1,1 @@
-"""Where events are kept: memory, sqlite, postgres. One port, one suite of promises."""
+"""Event stores: memory, SQLite, PostgreSQL. One port, one suite of promises."""

@@ -1,4 +1,6 @@
-"""What a store itself can say about its audit log: it has no key, so what only a key can show is left out."""
+"""Problems of an audit log that a store can find without a key; problems that only a key reveals are not
+checked.
+"""
 
 from typing import Final
 
@@ -9,7 +11,7 @@ _NEEDS_A_KEY: Final = frozenset({FindingKind.UNKNOWN_KEY, FindingKind.UNKEYED})
 
 
 class ChainProblems:
-    """Numbers, links and unkeyed seals of one tenant's chain."""
+    """Checks numbers, links and unkeyed seals of one tenant's chain."""
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id

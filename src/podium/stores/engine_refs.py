@@ -1,6 +1,6 @@
-"""The engine of a run as columns: the ids that it is found by, and all of the reference as JSON.
+"""The engine of a run as columns: the ids by which it is found, and the complete reference as JSON.
 
-Rows of older versions have the ids only.
+Rows of older versions have only the ids.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ EngineColumns: TypeAlias = tuple[str | None, str | None, str | None, bytes | Non
 
 
 def engine_columns(engine: EngineRunRef | None) -> EngineColumns:
-    """Provider, workflow, the provider's run, and the whole."""
+    """Provider, workflow, the provider's run, and the complete reference."""
     if engine is None:
         return None, None, None, None
     return engine.provider, engine.workflow_id, engine.provider_run_id, msgspec.json.encode(engine)
@@ -29,7 +29,7 @@ def engine_of(run_id: str, columns: Sequence[Any]) -> EngineRunRef | None:
     if provider is None:
         return None
     ids = {"workflowId": workflow_id, "runId": RunId(run_id), "providerRunId": provider_run_id or ""}
-    # What older rows do not have is empty.
+    # Fields that older rows lack are empty.
     found: EngineRunRef = msgspec.convert(
         {"provider": provider, "namespace": "default", "conductorUrl": "", **ids}, EngineRunRef
     )

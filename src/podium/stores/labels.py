@@ -1,4 +1,4 @@
-"""The labels of a run as a column: JSON, or NULL of a run that has none."""
+"""The labels of a run as a column: JSON, or NULL for a run without labels."""
 
 import msgspec
 

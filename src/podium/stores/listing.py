@@ -1,9 +1,9 @@
 """Lists of runs in SQL: which statement finds a page, the same for SQLite and PostgreSQL.
 
-Each filter has an index in the order of the list. A page is found through one of them: of the next `MAX_SCANNED` runs
-of this filter, those are taken that fit all the others. If they are too few for the page and more runs follow, the next
-filter is tried; after the last one the page remains short, with a cursor behind what was looked at. So a page costs the
-same however many runs there are.
+Each filter has an index in the order of the list. A page is found through one of them: of the next
+`MAX_SCANNED` runs of this filter, those that match all other filters are taken. If they do not fill the page
+and more runs follow, the next filter is tried; after the last one the page remains short, with a cursor after
+the scanned runs. So the cost of a page does not depend on the number of runs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,15 @@ from podium.log.transitions import TERMINAL
 from podium.stores.texts import could_be_kept
 from podium.text import shortened
 
-# Runs of one filter that are looked at for one page.
+# Maximum number of runs of one filter that are scanned for one page.
 MAX_SCANNED: Final = 1000
-_ORDER: Final = "ORDER BY created_at DESC, number DESC"
+ORDER: Final = "ORDER BY created_at DESC, number DESC"
 _COLUMNS: Final = ("plan_id", "pool", "environment_id", "project_id")
 _IDS: Final = ("run_id", "plan_id", "run_request_id")
 
 
 class Place(NamedTuple):
-    """Of a run in the list, which starts with the highest."""
+    """The place of a run in the list, which is in descending order."""
 
     created_at: Timestamp
     number: int
@@ -34,25 +34,29 @@ class Place(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    # How a value is referred to in a statement.
+    # Format of a named parameter in a statement.
     value: str
-    # Whether a text contains another one.
+    # Condition that a text contains another one.
     contains: str
-    # Whether what comes out of a part of a statement has to be sorted again to be in its order.
+    # Whether a statement has any rows, asked for each run by itself.
+    exists: str
+    # The runs of one of several filters, to be merged with those of the others.
+    merged: str
+    # Whether the result of a subquery has to be sorted again to be in its order.
     sorts_again: bool
 
 
 class Scan(NamedTuple):
-    """A page through one of the filters."""
+    """Statements that scan a page through one of the filters."""
 
-    # The runs that fit, up to one more than the page has.
+    # The matching runs, up to one more than the page has.
     page: str
-    # The place of the last run that was looked at, if others may follow it.
+    # The place of the last scanned run, if others may follow it.
     end: str
 
 
 class Found(NamedTuple):
-    """What a scan has found. `end` is None if nothing follows what it has looked at."""
+    """The result of a scan. `end` is None if nothing follows the scanned runs."""
 
     runs: Sequence[Run]
     places: Sequence[Place]
@@ -69,12 +73,12 @@ class Found(NamedTuple):
 
 
 def further(one: Found, other: Found) -> Found:
-    """The one that has looked at more of the list."""
+    """The one that has scanned more of the list."""
     return other if one.end is not None and other.end is not None and other.end < one.end else one
 
 
 class Listing:
-    """The statements for one page, and the values that they refer to."""
+    """The statements for one page, and their parameters."""
 
     def __init__(self, dialect: Dialect, columns: str, tenant_id: str, query: RunQuery) -> None:
         self._dialect = dialect
@@ -87,7 +91,7 @@ class Listing:
         self._limit = self._named("one_more", query.limit + 1)
 
     def scans(self) -> Iterator[Scan]:
-        """The filters that leave fewest runs, as far as one can know, come first."""
+        """The filters that probably leave the fewest runs come first."""
         query = self._query
         is_open = bool(query.statuses) and query.statuses.isdisjoint(TERMINAL)
         for number in range(len(query.labels)):
@@ -96,14 +100,14 @@ class Listing:
             yield self._scan(self._with_statuses())
         for name in _COLUMNS:
             if getattr(query, name) is not None:
-                yield self._scan(f"{self._runs(f'r.{name} = {self._value(name)}')} {_ORDER}")
+                yield self._scan(f"{self._runs(f'r.{name} = {self._value(name)}')} {ORDER}")
         if query.statuses and not is_open:
             yield self._scan(self._with_statuses())
         if not (query.labels or query.statuses or any(getattr(query, name) for name in _COLUMNS)):
-            yield self._scan(f"{self._runs()} {_ORDER}")
+            yield self._scan(f"{self._runs()} {ORDER}")
 
     def _scan(self, runs: str) -> Scan:
-        order = _ORDER if self._dialect.sorts_again else ""
+        order = ORDER if self._dialect.sorts_again else ""
         return Scan(
             f"SELECT {self._columns} FROM ({runs} LIMIT {MAX_SCANNED}) r WHERE {self._fits} "
             f"{order} LIMIT {self._limit}",
@@ -111,11 +115,13 @@ class Listing:
         )
 
     def _with_statuses(self) -> str:
-        """Merged, because one scan of an index has the order of the list for one status only."""
+        """Merged, because a scan of the index is in the order of the list for a single status only."""
         each = [
             self._runs(f"r.status = {self._value(f'status{n}')}") for n in range(len(self._query.statuses))
         ]
-        return f"{' UNION ALL '.join(each)} {_ORDER}"
+        if len(each) > 1:
+            each = [self._dialect.merged.format(runs=runs) for runs in each]
+        return f"{' UNION ALL '.join(each)} {ORDER}"
 
     def _labelled(self, number: int) -> str:
         name, value = self._value(f"label{number}"), self._value(f"value{number}")
@@ -130,7 +136,7 @@ class Listing:
         return f"SELECT r.* FROM runs r WHERE r.tenant_id = {self._tenant} AND {condition} AND {within}"
 
     def _range(self, created_at: str, number: str) -> str:
-        """The part of the list that the page may be in."""
+        """The part of the list that may contain the page."""
         query, parts = self._query, ["true"]
         if query.created_from is not None:
             parts.append(f"{created_at} >= {self._named('created_from', query.created_from)}")
@@ -153,14 +159,19 @@ class Listing:
             wanted.append(f"r.status IN ({', '.join(named)})")
         for number, label in enumerate(query.labels):
             name, value = self._named(f"label{number}", label[0]), self._named(f"value{number}", label[1])
-            wanted.append(
-                f"EXISTS (SELECT 1 FROM labels l WHERE l.tenant_id = {self._tenant} AND l.name = {name} "
-                f"AND l.value = {value} AND l.created_at = r.created_at AND l.run = r.number)"
+            rows = (
+                f"SELECT 1 FROM labels l WHERE l.tenant_id = {self._tenant} AND l.name = {name} "
+                f"AND l.value = {value} AND l.created_at = r.created_at AND l.run = r.number"
             )
+            wanted.append(self._dialect.exists.format(rows=rows))
         if query.text is not None:
             text = self._named("text", query.text.lower())
             found = (self._dialect.contains.format(text=text, within=f"lower(r.{name})") for name in _IDS)
             wanted.append(f"({' OR '.join(found)})")
+        if query.id_prefix is not None:
+            prefix = self._named("id_prefix", query.id_prefix)
+            length = self._named("id_prefix_length", len(query.id_prefix))
+            wanted.append(f"substr(r.run_id, 1, {length}) = {prefix}")
         return " AND ".join(wanted)
 
     def _named(self, name: str, value: object) -> str:
@@ -172,14 +183,24 @@ class Listing:
 
 
 def could_match(tenant_id: str, query: RunQuery) -> bool:
-    """Whether a run could have these texts: a question with others needs no database, and some would not take it."""
+    """Whether a run could have these texts: a query for others needs no database, and some databases would
+    reject it.
+    """
     labels = [text for label in query.labels for text in label]
-    ids = (tenant_id, query.project_id, query.environment_id, query.plan_id, query.pool, query.text)
+    ids = (
+        tenant_id,
+        query.project_id,
+        query.environment_id,
+        query.plan_id,
+        query.pool,
+        query.text,
+        query.id_prefix,
+    )
     return could_be_kept(*ids, *labels)
 
 
 def place_of(query: RunQuery) -> Place | None:
-    """Where a page continues; cursors come from outside and may be anything."""
+    """Where a page continues; cursors come from outside and may be any text."""
     cursor = query.cursor
     if cursor is None:
         return None

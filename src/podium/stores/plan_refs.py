@@ -1,4 +1,4 @@
-"""The plan reference of a run as a column: JSON, or NULL of a plan that only the store has."""
+"""The plan reference of a run as a column: JSON, or NULL if only the store has the plan."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What publishing a plan means, for all stores."""
+"""Rules of publishing a plan, for all stores."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from podium.ports.plan_source import PlanExists
 
 
 def same_plan(plan: PublishedPlan, earlier: PublishedPlan) -> PublishedPlan:
-    """The plan that was published before under this id and version. Raises `PlanExists` if it is another one."""
+    """The plan that was published before under this id and version. Raises `PlanExists` if it differs."""
     if earlier.sha256 != plan.sha256:
         raise PlanExists(
             f"version {plan.plan_version} of plan {plan.plan_id!r} was published with SHA-256 {earlier.sha256} and "
@@ -17,7 +17,7 @@ def same_plan(plan: PublishedPlan, earlier: PublishedPlan) -> PublishedPlan:
 
 
 def page_of(found: Sequence[tuple[int, PublishedPlan]], limit: int) -> PlanPage:
-    """`found`: one more than asked for, if there are more."""
+    """`found`: one more than requested, if there are more."""
     shown = found[:limit]
     cursor = str(shown[-1][0]) if len(found) > len(shown) and shown else None
     return PlanPage(plans=tuple(plan for _, plan in shown), cursor=cursor)

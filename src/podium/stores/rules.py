@@ -1,7 +1,8 @@
-"""What every store decides in the same way: which writes are new, who may write them, what follows for the run.
+"""What every store decides in the same way: which writes are new, which process may write them, and what
+follows for the run.
 
-The stores differ in how they find and keep rows. What an append *means* is here, once, so that memory, SQLite and
-PostgreSQL cannot drift apart.
+The stores differ in how they find and store rows. The *meaning* of an append is defined here, once, so that
+memory, SQLite and PostgreSQL always agree.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +37,14 @@ from podium.log.times import Timestamp
 from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TASK_ENDS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent, SlotLine
 
-# Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
+# Rows of the outbox per transaction when a bus is filled or removed, so that others can write in between.
 BUS_BATCH_SIZE: Final = 10_000
 
 
 class BusState(StrEnum):
-    """A bus that is filled gets new events already, and is claimed when it is open; one being removed is neither."""
+    """A bus that is being filled already receives new events, and can be claimed once it is open; one being
+    removed does neither.
+    """
 
     FILLING = "filling"
     OPEN = "open"
@@ -49,7 +52,9 @@ class BusState(StrEnum):
 
 
 def check_filter(bus: str, only: BusFilter | None, registered: BusFilter) -> None:
-    """A filter cannot change: events that were left out are missing for good, and in the wrong place if added later."""
+    """A filter cannot change: events that were left out would be missing, or out of order if they were added
+    later.
+    """
     if only is not None and only != registered:
         raise BusFilterConflict(
             f"bus {bus!r} was registered with another filter; deliver to it without a filter, or give it up first with "
@@ -63,7 +68,7 @@ def check_writes(writes: Sequence[EventWrite]) -> None:
 
 
 def check_one_end(writes: Sequence[EventWrite]) -> None:
-    """Refuse an append that would end one attempt twice by itself."""
+    """Refuse an append that would itself end one attempt twice."""
     if len(writes) == 1:
         return
     ending = [write for write in writes if write.event_type in EXCLUDED_BY]
@@ -83,20 +88,22 @@ def check_one_end(writes: Sequence[EventWrite]) -> None:
 def may_end_twice(writes: Sequence[EventWrite], after: int | None) -> bool:
     """Whether the attempts that these writes end have to be looked up.
 
-    Not if the append names the newest record (`after`): then it was decided on the whole log, every end in it included,
-    and is refused if another end came in between. Drivers append so, for every step, and three look-ups would cost
-    them a fifth of the append.
+    Not if the append names the newest record (`after`): then it was decided on the whole log, including every
+    end in it, and is refused if another end was appended since. Drivers append in this way for every step,
+    and three look-ups would take a fifth of the time of an append.
     """
     return after is None and any(write.event_type in EXCLUDED_BY for write in writes)
 
 
 def key_bytes(keys: Sequence[str]) -> list[bytes]:
-    """As stores keep them, each once; what is not a key is left out, because no event has it."""
+    """The form in which stores keep them, without duplicates; invalid keys are omitted, because no event has
+    them.
+    """
     return [bytes.fromhex(key) for key in dict.fromkeys(keys) if is_key(key)]
 
 
 def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:
-    """The keys of the records beside which this write would be a second end of its attempt."""
+    """The keys of records that would make this write a second end of its attempt."""
     step_id = write.step_id
     if step_id is None or write.event_type not in EXCLUDED_BY:
         return ()
@@ -106,7 +113,7 @@ def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:
 
 
 def keys_of_starts(writes: Sequence[EventWrite]) -> list[str]:
-    """Keys of the attempts' starts among these that a pause forbids: behind a RunResumed the run is not paused."""
+    """Keys of those starts that a pause forbids: after a RunResumed the run is not paused."""
     paused = takewhile(lambda write: write.event_type != EventType.RUN_RESUMED, writes)
     return [write.idempotency_key for write in paused if write.event_type == EventType.STEP_STARTED]
 
@@ -120,10 +127,10 @@ def keys_of_ends(run: RunIdentity, claim: AttemptClaim) -> tuple[str, ...]:
 def recorded(
     run: RunIdentity, writes: Sequence[EventWrite], find: Callable[[str], EventRecord | None], *, ends: bool
 ) -> dict[str, EventRecord]:
-    """By the key of a write, the record in its place: the same event, or another end of its attempt.
+    """By the key of a write, the existing record: the same event, or another end of its attempt.
 
-    `find` gives the record with a key; `ends` says whether other ends count (`may_end_twice`). A second end is answered
-    like a repeated event that differs: the end that is recorded stays the end.
+    `find` returns the record with a key; `ends` says whether other ends count (`may_end_twice`). A second end
+    is answered like a repeated event that differs: the recorded end stays the end.
     """
     found = {}
     for write in writes:
@@ -148,7 +155,7 @@ def new_writes(writes: Sequence[EventWrite], known: Mapping[str, EventRecord]) -
 
 
 def check_fence(run_id: str, fresh: Sequence[EventWrite], fence: Fence | None, current: int | None) -> None:
-    """`current` is the generation of the fence's lease now; None if it is not held by anybody."""
+    """`current` is the present generation of the fence's lease; None if the lease is not held."""
     if fence is not None and fence.generation != current:
         raise StaleFence(
             f"the lease of run {run_id!r} was taken over by another process; stop working on it and read its log"
@@ -161,14 +168,18 @@ def check_fence(run_id: str, fresh: Sequence[EventWrite], fence: Fence | None, c
 
 
 def ended_attempt(write: EventWrite, fence: Fence | None) -> str | None:
-    """The attempt that this write would end under the lease of its run: its lease must not be a worker's then."""
+    """The attempt that this write would end under the lease of its run, which is not allowed while a worker
+    holds the attempt's lease.
+    """
     if write.event_type not in TASK_ENDS or write.step_id is None or fence is None or fence.attempt:
         return None
     return attempt_name(write.step_id, write.logical_attempt_id)
 
 
 def check_ends(fresh: Sequence[EventWrite], fence: Fence | None, is_held: Callable[[str], bool]) -> None:
-    """An attempt that a worker carries out is ended by this worker. `is_held`: whether its lease is live."""
+    """An attempt that a worker executes may only be ended by that worker. `is_held`: whether its lease is
+    live.
+    """
     for write in fresh:
         name = ended_attempt(write, fence)
         if name is not None and is_held(name):
@@ -178,7 +189,7 @@ def check_ends(fresh: Sequence[EventWrite], fence: Fence | None, is_held: Callab
             )
 
 
-# What lets a run work that did not: its start, and the end of its end.
+# Events that let a run work: its start, and its reopening.
 _OPENS: Final = frozenset({EventType.RUN_STARTED.value, EventType.RUN_REOPENED.value})
 _WORKS: Final = frozenset({RunStatus.RUNNING, RunStatus.PAUSED})
 
@@ -195,9 +206,9 @@ def key_of_approval(run: RunIdentity) -> str:
 
 
 def check_approved(run: RunIdentity, fresh: Sequence[EventWrite], approval: bytes | None) -> None:
-    """Of a run that needs an approval. `approval`: the payload of its RunApproved, None if it has none.
+    """For a run that needs an approval. `approval`: the payload of its RunApproved, or None.
 
-    Every engine starts a run by an append, so here is the one place that none of them can go around.
+    Every engine starts a run by an append, so none of them can bypass this check.
     """
     for write in fresh:
         if write.event_type == EventType.RUN_APPROVED:
@@ -243,7 +254,7 @@ def records_of(
 
 
 def status_after(status: RunStatus, fresh: Sequence[EventWrite]) -> RunStatus:
-    """The status of the run after new events; those that are not allowed change nothing."""
+    """The status of the run after new events; events that are not allowed do not change it."""
     for write in fresh:
         status = run_status_after(status, write.event_type) or status
     return status
@@ -252,7 +263,7 @@ def status_after(status: RunStatus, fresh: Sequence[EventWrite]) -> RunStatus:
 def outcome(
     writes: Sequence[EventWrite], known: Mapping[str, EventRecord], stored: Sequence[EventRecord]
 ) -> tuple[AppendedEvent, ...]:
-    """The answer to an append, write by write."""
+    """The result of an append, write by write."""
     if not known and len(stored) == len(writes):
         return tuple([AppendedEvent(record, False, False) for record in stored])
     just_stored = {record.idempotency_key: record for record in stored}
@@ -269,7 +280,7 @@ def outcome(
 
 
 def _differs(write: EventWrite, record: EventRecord) -> bool:
-    """Whether a repeated event says something else; ids, times and engine attempts may differ by nature."""
+    """Whether a repeated event differs; ids, times and engine attempts naturally may."""
     return (write.event_type, write.step_id, write.logical_attempt_id, write.payload) != (
         record.event_type,
         record.step_id,
@@ -279,7 +290,7 @@ def _differs(write: EventWrite, record: EventRecord) -> bool:
 
 
 class Content(msgspec.Struct, frozen=True):
-    """Bytes to be kept for a run."""
+    """Bytes to be stored for a run."""
 
     name: str
     sha256: bytes
@@ -287,12 +298,14 @@ class Content(msgspec.Struct, frozen=True):
 
 
 def contents_of(contents: Mapping[str, bytes]) -> list[Content]:
-    """Ready to be written. They are hashed before anything is locked: that takes as long as writing them."""
+    """Contents ready to be written. They are hashed before anything is locked, because that takes as long as
+    writing them.
+    """
     return [Content(name, sha256(content).digest(), content) for name, content in contents.items()]
 
 
 def checked_content(run_id: str, name: str, digest: bytes, content: bytes) -> bytes:
-    """What was read, if it is what was written."""
+    """The bytes that were read, if they are those that were written."""
     if sha256(content).digest() != digest:
         raise ContentDamaged(run_id, name)
     return content
@@ -338,12 +351,12 @@ def row_after(row: Run, fresh: Sequence[EventWrite], stored: int, now: Timestamp
     return replace(row, status=status_after(row.status, fresh), head=row.head + stored, updated_at=now)
 
 
-# How long a worker that does not report any more is listed.
+# How long a worker without heartbeats remains listed.
 FORGET_WORKER_AFTER: Final = timedelta(days=1)
 
-# When a parked run is due that only an event can wake.
+# Due time of a parked run that only an event can wake.
 NEVER: Final = "9999-12-31T23:59:59.999999Z"
-# And one that an event has woken.
+# Due time of a parked run that an event has woken.
 WOKEN: Final = ""
 
 
@@ -355,7 +368,7 @@ def may_start(row: Run, *, now: Timestamp) -> bool:
 
 
 def scopes(run: RunIdentity, concurrency_key: str | None) -> list[tuple[str, str, str]]:
-    """The limits that concern a run, as (tenant, scope, name)."""
+    """The limits that apply to a run, as (tenant, scope, name)."""
     named = [("tenant", run.tenant_id), ("project", run.project_id), ("plan", run.plan_id)]
     if concurrency_key is not None:
         named.append(("concurrency", concurrency_key))
@@ -368,14 +381,14 @@ def describe_limit(scope: tuple[str, str, str], most: int) -> str:
 
 
 def describe_key(row: Run) -> str:
-    """Of a run that waits for its turn."""
+    """Description of the key of a run that waits for its turn."""
     return describe_limit(
         (row.identity.tenant_id, "concurrency", row.concurrency_key or ""), row.concurrency_limit or 0
     )
 
 
 def refused_by_key(new: NewRun, holders: Sequence[str]) -> ConcurrencyLimit:
-    """An exclusive run, and those that have its key."""
+    """The error for an exclusive run, naming those that have its key."""
     return ConcurrencyLimit(
         f"run {new.identity.run_id!r} was not created: {new.concurrency_limit} at a time may use the concurrency key "
         f"{new.concurrency_key!r}, held by {', '.join(holders[:3])}; start it again when that run has ended, or set "
@@ -393,7 +406,7 @@ def check_prunable(row: Run, *, undelivered: bool) -> None:
 
 
 def has_slot(line: SlotLine, run_id: str, slots: int) -> bool:
-    """Whether a run may work besides those that do, and those that come before it."""
+    """Whether a run may work in addition to the working ones and those that precede it."""
     waiting = [lease.run_id for lease in line.waiting]
     ahead = waiting.index(RunId(run_id)) if run_id in waiting else 0
     others = sum(lease.run_id != run_id for lease in line.holders)

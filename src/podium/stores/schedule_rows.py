@@ -1,4 +1,4 @@
-"""What all stores do alike with schedules: how they are kept as bytes, and what a change makes of them."""
+"""What all stores have in common about schedules: their encoding, and the result of a change."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -31,7 +31,7 @@ def check_schedule(schedule: Schedule) -> None:
 
 
 def changed(schedule: Schedule, ticks: Sequence[Tick], created: CreatedRun | None) -> ChangedSchedule:
-    """As it is kept then, and its ticks with their numbers and the run."""
+    """The schedule as it is stored then, and its ticks with their numbers and the run."""
     numbered = [replace(tick, number=schedule.ticks + place) for place, tick in enumerate(ticks, start=1)]
     if created is not None and numbered:
         numbered[-1] = replace(numbered[-1], run_id=created.run.identity.run_id)

@@ -1,8 +1,8 @@
-"""Which texts a store takes, so that memory, SQLite and PostgreSQL give the same verdict.
+"""Which texts a store accepts, so that memory, SQLite and PostgreSQL agree.
 
-Ids and step paths have grammars of their own (`podium.log.ids`). Every other *name*, by which something is found
-again (a bus, an owner, a wake-up, the ids of an engine), only has to be text that each store can keep and index:
-PostgreSQL keeps no NUL, no half characters, and no index entry of more than some 2,700 bytes.
+Ids and step paths have grammars of their own (`podium.log.ids`). Every other *name*, by which something is
+looked up (a bus, an owner, a wake-up, the ids of an engine), only has to be text that each store can keep and
+index: PostgreSQL does not accept NUL, lone surrogates, or index entries of more than about 2,700 bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from podium.access.stored_tokens import StoredToken
     from podium.hooks.endpoint import Endpoint
 
-# Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
+# Sufficient for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
 _MAX_NAME_BYTES: Final = 1100
-# A decision, its reason included. Readers of an audit log can rely on it.
+# Limit for a decision including its reason. Readers of an audit log can rely on it.
 _MAX_AUDIT_BYTES: Final = 64 * 1024
 
 
@@ -51,7 +51,7 @@ def check_name(kind: str, value: str) -> None:
 
 
 def could_be_kept(*names: str | None) -> bool:
-    """Whether a store could know something by these names: whoever asks by another is answered with nothing."""
+    """Whether a store could have something under these names; if not, a query returns nothing."""
     try:
         return not any("\0" in name for name in names if name is not None and name.encode())
     except UnicodeEncodeError:
@@ -59,7 +59,7 @@ def could_be_kept(*names: str | None) -> bool:
 
 
 def check_texts_of_run(new: NewRun) -> None:
-    """Beside what `check_new_run` asks for."""
+    """In addition to `check_new_run`."""
     check_name("plan_sha256", new.plan_sha256)
     check_name("inputs_sha256", new.inputs_sha256)
     if new.engine is not None:
@@ -154,7 +154,7 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
 
 
 def page_cursor(cursor: str | None) -> int | None:
-    """Where a page continues; cursors come from outside and may be anything."""
+    """Where a page continues; cursors come from outside and may be any text."""
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
@@ -163,7 +163,7 @@ def page_cursor(cursor: str | None) -> int | None:
 
 
 def readable(text: str) -> str:
-    """Words of others, which are kept for people and may hold anything: what is no text is shown as such."""
+    """Texts from outside, stored for display, may contain anything: invalid characters are replaced."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 

@@ -1,7 +1,7 @@
 """Adapters of `ports/telemetry.py`: metrics for Prometheus, traces for OpenTelemetry collectors.
 
     opening       which of them this process has, from its options and environment
-    metrics       numbers, and the HTTP server that they are scraped from
+    metrics       metrics, and the HTTP server from which they are scraped
     traces        spans, sent with OTLP over HTTP
 
 Their libraries are extras, and imported only by a process that uses them.

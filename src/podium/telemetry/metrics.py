@@ -17,8 +17,8 @@ from podium.patterns import lazy_pattern
 from podium.ports.metrics import METRICS, Metric
 from podium.text import reason_of
 
-# What names of topics, types, services, routes and codes consist of. Their sets are closed where they are counted; a
-# text that cannot be one of them is not shown even if that fails.
+# Valid names of topics, types, services, routes and codes. Their sets are closed where they are counted; even
+# if that fails, a text that cannot be one of them is not shown.
 _LABEL: Final = lazy_pattern(r"[A-Za-z0-9_.:/{} -]{1,249}")
 _OTHER: Final = "other"
 _KINDS: Final[dict[str, Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
@@ -31,7 +31,7 @@ class MetricsUnavailable(PodiumError):
 
 
 class Metrics:
-    """The numbers of one process."""
+    """The metrics of one process."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()

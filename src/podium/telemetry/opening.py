@@ -1,4 +1,4 @@
-"""Which telemetry a process has: from its options, and for traces from the variables of OpenTelemetry, too."""
+"""Which telemetry a process has: from its options, and for traces also from OpenTelemetry's variables."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def open_telemetry(
 def server_telemetry(
     traces: str | None, notify: Callable[[str], None], environ: Mapping[str, str] = os.environ
 ) -> Telemetry:
-    """Of a process with a route for its metrics. Raises `ExtraMissing` and `InvalidConfiguration`."""
+    """For a process with a route for its metrics. Raises `ExtraMissing` and `InvalidConfiguration`."""
     if not has_extra("metrics"):
         raise ExtraMissing(f"the server counts what it does: {install_hint('metrics')}")
     from podium.telemetry.metrics import Metrics
@@ -146,6 +146,6 @@ def _split(text: str) -> SplitResult | None:
 
 
 def _resource(environ: Mapping[str, str]) -> dict[str, str]:
-    """The SDK prefers these over its variables, so a name that the user chose is left to it."""
+    """The SDK prefers these over its variables, so a name that the user has set there is omitted here."""
     named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return {"service.version": __version__, **({} if named else {"service.name": "podium"})}

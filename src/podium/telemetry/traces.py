@@ -34,12 +34,12 @@ _KINDS: Final = {
     "consumer": SpanKind.CONSUMER,
     "producer": SpanKind.PRODUCER,
 }
-# A collector that does not answer must not hold up the end of a process.
+# A collector that does not answer must not delay the end of a process.
 _SECONDS: Final = 5
 
 
 class _GivenIds:
-    """An `IdGenerator`: the ids of the span that is made next. Spans are made by one thread."""
+    """An `IdGenerator` with the ids of the span that is created next. Spans are created by one thread."""
 
     def __init__(self) -> None:
         self.context = TraceContext("1", "1")
@@ -55,7 +55,7 @@ class _GivenIds:
 
 
 class Traces:
-    """`resource`: what the process says of itself."""
+    """`resource`: the attributes of the process."""
 
     def __init__(self, resource: dict[str, str], processor: SpanProcessor) -> None:
         self._ids = _GivenIds()
@@ -85,7 +85,7 @@ class Traces:
 
 
 def over_http(endpoint: str | None, resource: dict[str, str], notify: Callable[[str], None]) -> Traces:
-    """`endpoint`: of the traces; None: the variables of the SDK name it."""
+    """`endpoint`: for the traces; None: the variables of the SDK name it."""
     _report_trouble(notify)
     exporter = OTLPSpanExporter(endpoint=endpoint, timeout=_SECONDS)
     return Traces(resource, BatchSpanProcessor(exporter))
@@ -106,7 +106,7 @@ def _nanoseconds(moment: datetime) -> int:
 
 
 class _Trouble(logging.Handler):
-    """Says once that spans are lost, without the texts of the SDK: they hold addresses and answers."""
+    """Reports once that spans are lost, without the texts of the SDK, which contain addresses and answers."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

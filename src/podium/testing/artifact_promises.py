@@ -42,7 +42,7 @@ class World(Protocol):
 
 
 def promise(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any, Any], None]:
-    """Make a test that pytest can call of one that awaits."""
+    """Turn an asynchronous test into one that pytest can call."""
 
     @wraps(test)
     def run(self: Any, world: Any) -> None:
@@ -267,7 +267,7 @@ async def _damage_is_noticed(world: World, change: Change) -> None:
             await world.other.read(ref)
         with pytest.raises(ArtifactCorrupt):
             _ = [chunk async for chunk in await world.other.open(ref)]
-        # Who knows only the name, and not the size, notices too.
+        # The name alone, without the size, is sufficient to notice.
         with pytest.raises(ArtifactCorrupt):
             await world.other.read(missing(ref.sha256))
 

@@ -1,4 +1,4 @@
-"""A clock that stands until it is moved."""
+"""A clock that only moves on request."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,10 +17,10 @@ class VirtualClock:
         return self._elapsed
 
     def move(self, seconds: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         self._now += timedelta(seconds=seconds)
         self._elapsed += seconds
 
     def jump(self, seconds: float) -> None:
-        """Somebody sets the wall clock; no time passes."""
+        """Set the wall clock; no time passes."""
         self._now += timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""Runs and events for tests, in few words."""
+"""Concise construction of runs and events for tests."""
 
 from typing import Any
 from uuid import UUID, uuid5
@@ -30,7 +30,7 @@ def new_run(run_id: str, *, run: dict[str, str] | None = None, **fields: Any) ->
 
 
 def plan_ref(uri: str = "https://plans.example.com/nightly.json") -> PlanRef:
-    """To the plan of `identity`."""
+    """A reference to the plan of `identity`."""
     return PlanRef(
         uri=uri,
         sha256="a" * 64,

@@ -1,7 +1,7 @@
 """An event loop in which waiting takes no time.
 
-When nothing is left to do but to wait for a timer, the loop's clock jumps to that timer. A test that waits three
-seconds takes a few milliseconds, always waits exactly three seconds, and can tell 2.9 from 3.1.
+When nothing is left to do but to wait for a timer, the loop's clock jumps to that timer. A test that waits
+three seconds takes a few milliseconds, always waits exactly three seconds, and can distinguish 2.9 from 3.1.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _NoWaiting(selectors.DefaultSelector):
-    """Asks the operating system what is ready and never waits for it; tells the loop how long it would have."""
+    """Asks the operating system what is ready without waiting; records how long the loop would have waited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class _NoWaiting(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready and timeout is None:
-            # Nothing but another thread or process can go on from here: wait for it, in real time.
+            # Only another thread or process can make progress now: wait for it, in real time.
             return super().select(0.05)
         if not ready and timeout:
             self.skipped += timeout

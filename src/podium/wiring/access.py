@@ -1,4 +1,4 @@
-"""Who asks in this process, and what they may do."""
+"""The identity and permissions of the caller of this process."""
 
 import os
 from typing import TYPE_CHECKING
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 
 def owns_everything(actor: "str | Actor | None") -> bool:
-    """There are no rules. A token has to be looked at all the same: it is refused where none is configured."""
+    """Whether there are no rules. A token has to be checked nevertheless: it is refused where none is
+    configured.
+    """
     return configuration().access is None and (actor is not None or not os.environ.get("PODIUM_TOKEN"))
 
 
 def access_of(actor: "str | Actor | None" = None) -> "Access":
-    """Who asks in this process, and what they may do: without rules everything, else what the configuration says."""
+    """The identity and permissions of the caller: everything without rules, else according to the
+    configuration.
+    """
     from podium.operations.access import Access
     from podium.operations.actors import identify
 

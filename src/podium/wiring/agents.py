@@ -1,4 +1,4 @@
-"""Who answers agent steps."""
+"""The providers of agent steps."""
 
 from functools import cache
 from pathlib import Path
@@ -14,28 +14,30 @@ if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings
 
 
-def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
-    """Where answers of agents are kept, or come from. `goes_on`: what was recorded before stays."""
+def recordings_in(record: Path | None, replay: Path | None, *, continues: bool) -> "Recordings | None":
+    """Records answers of agents, or replays them. `continues`: existing recordings are kept."""
     if record is None and replay is None:
         return None
-    from podium.runtime.tasks.recordings import Recorder, Replay
-
     if record is not None:
-        return Recorder(record, goes_on=goes_on)
+        from podium.runtime.tasks.recorder import Recorder
+
+        return Recorder(record, continues=continues)
+    from podium.runtime.tasks.replay import Replay
+
     assert replay is not None
     return Replay(replay)
 
 
 @cache
 def all_providers() -> "Providers":
-    """Who answers agent steps."""
+    """The providers of agent steps."""
     from podium.providers.directory import ProviderDirectory
 
     return ProviderDirectory(_prices)
 
 
 def providers_with(given: "Mapping[str, Provider]") -> "Callable[[], Providers]":
-    """All providers; those given take the place of others of the same name."""
+    """All providers; those given replace others with the same name."""
 
     def providers() -> "Providers":
         from podium.providers.directory import ProviderDirectory
@@ -46,14 +48,14 @@ def providers_with(given: "Mapping[str, Provider]") -> "Callable[[], Providers]"
 
 
 def installed_providers() -> tuple[str, ...]:
-    """Names of the providers that other packages bring."""
+    """Names of the providers of other packages."""
     from podium.providers.registry import installed_names
 
     return installed_names()
 
 
 def _prices() -> "Mapping[str, Price]":
-    """What tokens cost, by model: what the configuration says."""
+    """Prices of tokens by model, from the configuration."""
     from podium.providers.prices import prices_from
 
     return prices_from(configuration().prices)

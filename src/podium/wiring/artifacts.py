@@ -1,4 +1,4 @@
-"""Where what steps leave is kept."""
+"""Storage for the output of steps."""
 
 from functools import cache
 from pathlib import Path
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def payload_store(folder: Path) -> ArtifactStore:
-    """Where a run keeps values that are too large for an event."""
+    """Where a run stores values that are too large for an event."""
     from podium.artifacts.local import LocalArtifacts
 
     return LocalArtifacts(folder)
 
 
 def artifact_bucket() -> ArtifactBucket | None:
-    """Where what steps leave is copied to, if the configuration names a bucket."""
+    """Where the output of steps is copied to, if the configuration names a bucket."""
     address = configuration().artifacts
     return _bucket_at(address) if address is not None else None
 
 
 @cache
 def _bucket_at(address: "S3Address | Path") -> ArtifactBucket:
-    """One for the process, so that the checks before a run and the run ask it once."""
+    """One per process, so that the checks before a run and the run query it once."""
     if isinstance(address, Path):
         from podium.artifacts.folder_bucket import FolderBucket
 

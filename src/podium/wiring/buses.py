@@ -1,4 +1,4 @@
-"""Where events go to and come from."""
+"""Opens buses for sending and receiving events."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +22,10 @@ class UnknownBus(PodiumError):
 
 
 async def open_bus(address: str, topic: str | None = None) -> "EventBus":
-    """The bus behind an address: `jsonl:FILE`, `jsonl:FOLDER/` or `kafka://HOST:PORT`.
+    """The bus for an address: `jsonl:FILE`, `jsonl:FOLDER/` or `kafka://HOST:PORT`.
 
-    Its name says all that tells it from others: two files, or two topics for events, are two buses. Raises
-    `UnknownBus`, `ExtraMissing`, `BusRefused`, `BusUnavailable` and `TopicRefused`.
+    Its name contains everything that distinguishes it from others: two files, or two topics for events, are
+    two buses. Raises `UnknownBus`, `ExtraMissing`, `BusRefused`, `BusUnavailable` and `TopicRefused`.
     """
     kind, _, rest = address.partition(":")
     if kind == "jsonl" and rest.endswith("/"):
@@ -87,7 +87,7 @@ def open_topics(address: str) -> "Topics":
 
 
 async def open_message_bus(address: str) -> "MessageBus":
-    """As `open_bus`, for a bus with topics."""
+    """Like `open_bus`, for a bus with topics."""
     from typing import cast
 
     return cast("MessageBus", await open_bus(address))
@@ -99,7 +99,7 @@ def has_topics(address: str) -> bool:
 
 
 def _kafka_connection(address: str, topic: str | None) -> "KafkaConnection":
-    """Before anything of Kafka is imported: the package may be missing."""
+    """Created before anything of Kafka is imported, because the package may be missing."""
     from podium.buses.kafka_settings import KafkaConnection, parse_address
 
     try:

@@ -1,4 +1,4 @@
-"""Where nodes are registered."""
+"""Opens service catalogs and registration tables."""
 
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ async def open_service_catalog(
 ) -> "ServiceCatalog":
     """Consul at an address (`http://HOST:PORT`), else at that of the secret PODIUM_CONSUL.
 
-    `node`: what external nodes with the services are called, by default after environment and namespace. Raises
-    `UnknownCatalog`, `ExtraMissing`, `CatalogRefused` and `CatalogUnavailable`.
+    `node`: the prefix of external nodes with the services, by default derived from environment and namespace.
+    Raises `UnknownCatalog`, `ExtraMissing`, `CatalogRefused` and `CatalogUnavailable`.
     """
     from podium.catalogs.consul_settings import ConsulConnection, check_node, external_node, parse_address
 
@@ -50,10 +50,10 @@ async def open_registration_table(
 ) -> "RegistrationTable":
     """The tables in a database (`postgresql://...`), else in that of the secret PODIUM_REGISTRATION_DB.
 
-    They are made and migrated if need be. `owner`: the environment and namespace whose nodes these are
-    (`ENVIRONMENT/NAMESPACE`); tables of another one are refused, and those without an owner become its own if it
-    `may_claim` them. Raises `UnknownCatalog`, `ExtraMissing`,
-    `CatalogRefused`, `CatalogVersion` and `CatalogUnavailable`.
+    They are created and migrated if necessary. `owner`: the environment and namespace whose nodes these are
+    (`ENVIRONMENT/NAMESPACE`); tables of another one are refused, and those without an owner become its own if
+    it `may_claim` them. Raises `UnknownCatalog`, `ExtraMissing`, `CatalogRefused`, `CatalogVersion` and
+    `CatalogUnavailable`.
     """
     found = _catalog_address(
         address, "PODIUM_REGISTRATION_DB", "the registration tables (postgresql://HOST/DATABASE)"
@@ -84,7 +84,7 @@ async def open_registration_table(
 
 
 def _catalog_address(given: str | None, secret: str, kind: str) -> str:
-    """Looked up as a secret, because an address may have a password."""
+    """Looked up as a secret, because an address may contain a password."""
     found = given or secret_lookup().get(secret)
     if not found:
         raise UnknownCatalog(f"no address of {kind} was given; name it, or set the secret {secret}")

@@ -1,13 +1,14 @@
-"""What drives runs in this process."""
+"""The engines that drive runs in this process."""
 
 import os
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from podium.configuration import seconds_from
+from podium.configuration import configuration, seconds_from, secret_sources
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
@@ -15,7 +16,7 @@ from podium.ports.telemetry import SILENT, Telemetry
 from podium.wiring.agents import all_providers
 from podium.wiring.artifacts import artifact_bucket, payload_store
 from podium.wiring.nodes import node_runtime
-from podium.wiring.plans import secret_lookup
+from podium.wiring.plans import secret_lookup, secrets_of_worker
 from podium.wiring.stores import system_clock
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from podium.ports.provider import Providers
     from podium.runtime.tasks.node_runtime import NodeRuntime
     from podium.runtime.tasks.recordings import Recordings
+    from podium.secrets.configured import ConfiguredSecrets
 
 
 def local_engine(
@@ -62,6 +64,7 @@ def local_engine(
         artifacts=payload_store,
         bucket=artifact_bucket(),
         artifact_outage=seconds_or(None, "PODIUM_ARTIFACT_OUTAGE", ARTIFACT_OUTAGE),
+        artifact_ages=configuration().retention,
         providers=providers or all_providers,
         recordings=recordings,
         inline=dict(functions or {}),
@@ -82,7 +85,7 @@ def worker_parts(store: Store, runs: Path) -> "LocalParts":
         store=store,
         clock=system_clock(),
         runs=runs,
-        secrets=secret_lookup(),
+        secrets=secrets_of_worker(),
         inline={},
         lease=seconds_or(None, "PODIUM_LEASE", LEASE),
         lock_wait=seconds_or(None, "PODIUM_LOCK_WAIT", LOCK_WAIT),
@@ -90,14 +93,24 @@ def worker_parts(store: Store, runs: Path) -> "LocalParts":
         artifacts=payload_store,
         bucket=bucket,
         bucket_of=parts_of(bucket, store, outage),
+        artifact_ages=configuration().retention,
         providers=all_providers,
         recordings=None,
         nodes=node_runtime,
     )
 
 
+async def waiting_notifications(store: Store, runs: Path) -> int:
+    """Deliver what waits in a store; returns how many could not be delivered now."""
+    from podium.engines.deliveries import Deliveries
+
+    deliveries = Deliveries(worker_parts(store, runs), None)
+    deliveries.wake()
+    return await deliveries.deliver_waiting()
+
+
 def pool_creation(store: Store, runs: Path) -> "PoolCreation":
-    """Creates runs for the hosts of pools. One for a process: it knows the plans it has seen."""
+    """Creates runs for the workers of pools. One per process, because it caches plans."""
     from podium.engines.pool_creation import PoolCreation
 
     return PoolCreation(worker_parts(store, runs))
@@ -116,7 +129,7 @@ def run_host(
     telemetry: Telemetry = SILENT,
     shares: frozenset[str] | None = None,
 ) -> "RunHost":
-    """Drives runs of pools in this process. `nodes`: others than those that are installed.
+    """Drives runs of pools in this process. `nodes`: instead of the installed ones.
 
     `shares`: the environment of this process belongs to no tenant, except for these variables and what the
     configuration says; None: it belongs to all.
@@ -125,7 +138,7 @@ def run_host(
 
     parts = replace(worker_parts(store, runs), telemetry=telemetry)
     if shares is not None:
-        parts = _with_little_environment(parts, tenants or frozenset(), shares)
+        parts = _with_little_environment(parts, shares)
     if nodes is not None:
         parts = replace(parts, nodes=nodes)
     return RunHost(
@@ -138,20 +151,29 @@ def run_host(
     )
 
 
-def _with_little_environment(
-    parts: "LocalParts", tenants: frozenset[str], shares: frozenset[str]
-) -> "LocalParts":
+def _with_little_environment(parts: "LocalParts", shares: frozenset[str]) -> "LocalParts":
     from podium.configuration import configuration
     from podium.configuration.workers import WorkerSettings
-    from podium.secrets.configured import ConfiguredSecrets
 
     settings = configuration().workers or WorkerSettings()
     if not settings.inherit_environment:
         parts = replace(parts, shown_variables=shares)
-    if not tenants <= settings.secrets_from_environment:
-        values = {name: os.environ[name] for name in shares if name in os.environ}
-        parts = replace(parts, secrets=ConfiguredSecrets(lambda: configuration().secrets, values))
-    return parts
+    values = {name: os.environ[name] for name in shares if name in os.environ}
+    return replace(parts, secrets_of=_secrets_of_tenants(settings.secrets_from_environment, values))
+
+
+def _secrets_of_tenants(
+    owners: frozenset[str], shared: dict[str, str]
+) -> "Callable[[str], ConfiguredSecrets]":
+    """`owners`: the tenants to which the environment belongs; `shared`: the part of it that the others get."""
+    from podium.secrets.configured import ConfiguredSecrets
+
+    @cache
+    def of(tenant_id: str) -> ConfiguredSecrets:
+        variables = None if tenant_id in owners else shared
+        return ConfiguredSecrets(lambda: secret_sources(tenant_id), variables, reads_files=False)
+
+    return of
 
 
 def seconds_or(given: float | None, variable: str, default: timedelta) -> timedelta:

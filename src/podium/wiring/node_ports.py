@@ -1,7 +1,8 @@
-"""The catalogs of nodes that register nodes, in any run: in `podium run`, in workers, and in a program.
+"""The catalogs for nodes that register nodes, in any run: in `podium run`, in workers, and in a program.
 
-They are those of the secrets PODIUM_CONSUL and PODIUM_REGISTRATION_DB, opened when a step first uses one; `memory:` is
-a catalog that lives as long as the process. `podium registration serve` opens its own before it starts.
+They are those of the secrets PODIUM_CONSUL and PODIUM_REGISTRATION_DB, opened when a step first uses one;
+`memory:` is a catalog that lives as long as the process. `podium registration serve` opens its own before it
+starts.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class _Later:
         return call
 
     async def _catalog(self) -> Any:
-        """Raises what `open_service_catalog` and `open_registration_table` do."""
+        """Raises what `open_service_catalog` and `open_registration_table` raise."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._lock, self._opened = loop, asyncio.Lock(), None
@@ -48,7 +49,7 @@ def registration_ports() -> Mapping[Any, object]:
 
 
 def _place() -> tuple[str, str]:
-    """Environment and namespace, as topics of `podium run` have them."""
+    """Environment and namespace for the topics of `podium run`."""
     return os.environ.get("PODIUM_ENV") or "local", os.environ.get("PODIUM_NAMESPACE") or "default"
 
 

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from podium.configuration import configuration
+from podium.configuration import configuration, secret_sources
 from podium.wiring.stores import system_clock
 
 if TYPE_CHECKING:
@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 
 @cache
 def secret_lookup() -> "SecretLookup":
-    """Secrets by name. One for the process, so that the checks before a run and the run ask a source once."""
+    """Secrets by name. One per process, so that the checks before a run and the run query a source once."""
     from podium.secrets.configured import ConfiguredSecrets
 
-    return ConfiguredSecrets(lambda: configuration().secrets)
+    return ConfiguredSecrets(lambda: secret_sources(None))
+
+
+def secrets_of_worker() -> "SecretLookup":
+    """The same for runs of others: they name no files of this machine."""
+    from podium.secrets.configured import ConfiguredSecrets
+
+    return ConfiguredSecrets(lambda: secret_sources(None), reads_files=False)
 
 
 def signing_rules() -> "SigningRules | None":
-    """Whose signatures of plans are needed; None if the configuration has no rules."""
+    """Which signatures of plans are required; None if the configuration has no rules."""
     access = configuration().access
     if access is None:
         return None
@@ -35,7 +42,7 @@ def signing_rules() -> "SigningRules | None":
 
 
 def trusted_keys(content: bytes | None = None, name: str = "") -> "Mapping[str, TrustedKey]":
-    """The keys that may sign plans: those that the configuration lists, or a file with this content."""
+    """The keys that may sign plans: those listed in the configuration, or in a file with this content."""
     if content is not None:
         from podium.configuration.access_keys import read_keys_file
 
@@ -55,7 +62,7 @@ def plan_source() -> "PlanSource":
 
 @cache
 def plan_loader() -> "PlanLoader":
-    """Fetches and verifies published plans; one for the process, so that each is fetched once."""
+    """Fetches and verifies published plans; one per process, so that each is fetched once."""
     from podium.log.times import timestamp
     from podium.runtime.plan_loading import PlanLoader
 

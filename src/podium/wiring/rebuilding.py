@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 async def rebuild_at(url: str, runs: Path) -> "list[RebuiltRun]":
-    """Make a store from run directories, where there is none."""
+    """Create a store from run directories, where there is none."""
     path = None if "://" in url else Path(url.removeprefix("sqlite:"))
     if path is None or path.exists():
         return await _rebuild_into(url, url, runs)
-    # Beside its place until it is whole: what a crash leaves there is made again.
+    # Beside its final place until it is complete: the remains of a crash are replaced.
     building = _unfinished(path)
     try:
         rebuilt = await _rebuild_into(str(building), url, runs)
@@ -59,7 +59,7 @@ async def _may_rebuild(store: Store) -> None:
 
 
 def _unfinished(path: Path) -> Path:
-    """Where a store is built, with nothing of an earlier try left there."""
+    """An empty place to build a store, without the remains of an earlier try."""
     building = path.with_name(f".{path.name}.rebuilding")
     for suffix in ("", "-wal", "-shm", ".lock"):
         building.with_name(building.name + suffix).unlink(missing_ok=True)

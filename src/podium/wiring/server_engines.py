@@ -1,4 +1,4 @@
-"""Engines whose runs the workers of a server carry out: Temporal and Conductor."""
+"""Engines whose runs are executed by workers of a server: Temporal and Conductor."""
 
 import os
 from datetime import timedelta
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def temporal_engine(
     store: Store, runs: Path, url: str, connection: "Connection", *, shared_runs: bool
 ) -> "TemporalEngine":
-    """`url`: of the store. Raises `ExtraMissing`."""
+    """`url`: that of the store. Raises `ExtraMissing`."""
     require_client(TEMPORAL)
     from podium.engines.temporal.engine import TemporalEngine
 
@@ -42,7 +42,7 @@ def temporal_engine(
 
 
 def temporal_connection(address: str | None, namespace: str | None, queue: str | None) -> "Connection":
-    """What is not given comes from the environment, as for the commands."""
+    """What is not given is taken from the environment, as for the commands."""
     from podium.engines.temporal import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, DEFAULT_QUEUE
     from podium.engines.temporal.connection import Connection
 
@@ -71,7 +71,7 @@ def temporal_worker(
 def conductor_engine(
     store: Store, runs: Path, url: str, connection: "ConductorConnection", *, shared_runs: bool
 ) -> "ConductorEngine":
-    """`url`: of the store. Raises `ExtraMissing`."""
+    """`url`: that of the store. Raises `ExtraMissing`."""
     require_client(CONDUCTOR)
     from podium.engines.conductor.engine import ConductorEngine
 
@@ -83,7 +83,7 @@ def conductor_engine(
 def conductor_connection(
     url: str | None, queue: str | None, token: str | None = None
 ) -> "ConductorConnection":
-    """What is not given comes from the environment, as for the commands."""
+    """What is not given is taken from the environment, as for the commands."""
     from podium.engines.conductor import DEFAULT_QUEUE, DEFAULT_URL
     from podium.engines.conductor.connection import Connection
 
@@ -105,8 +105,9 @@ def conductor_worker(
     decides: bool,
     drain: float,
 ) -> "ConductorWorker":
-    """`drain`: how many seconds running attempts have when it is stopped. Changes on Conductor's page are signals of
-    whoever runs the worker."""
+    """`drain`: how many seconds running attempts have when it is stopped. Changes on Conductor's page are
+    signals by the user who runs the worker.
+    """
     require_client(CONDUCTOR)
     from podium.engines.conductor.worker import ConductorWorker
     from podium.operations.engine_wishes import send_wish
@@ -129,7 +130,7 @@ def conductor_worker(
 def server_engine(
     store: Store, runs: Path, url: str, connection: "Connection | ConductorConnection", *, shared_runs: bool
 ) -> Engine:
-    """The engine of the server that a connection leads to."""
+    """The engine for the server of a connection."""
     from podium.engines.temporal.connection import Connection
 
     if isinstance(connection, Connection):
@@ -179,7 +180,7 @@ def _queues(connection: "Connection", url: str, runs: Path, *, shared: bool) -> 
 
 
 def engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
-    """The engine of a run on a server; None of one of this machine."""
+    """The engine of a run on a server; None for a run of this machine."""
     connection = connection_of(run)
     if connection is None:
         return None
@@ -200,7 +201,7 @@ def engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
 
 
 def connection_of(run: "Run", secret: str | None = None) -> "Connection | ConductorConnection | None":
-    """To the server that a run was started on; None of a run of this machine.
+    """The connection to the server on which a run was started; None for a run of this machine.
 
     `secret`: the API key or token, by default that of the environment.
     """
@@ -218,7 +219,7 @@ def connection_of(run: "Run", secret: str | None = None) -> "Connection | Conduc
 
 
 async def trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
-    """The server is asked that the run's row names."""
+    """Asks the server that is named in the run's row."""
     from podium.runtime.extras import has_extra
 
     connection = connection_of(run)
@@ -236,7 +237,7 @@ async def trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
 
 
 async def remove_executions_of(store: Store, run: "Run") -> None:
-    """Temporal removes those of its own, after the retention of the namespace."""
+    """Temporal removes its executions itself, after the retention period of the namespace."""
     from podium.engines.conductor.connection import Connection
 
     connection = connection_of(run)

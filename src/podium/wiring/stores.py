@@ -7,6 +7,7 @@ from typing import Final
 
 from podium.configuration import configuration
 from podium.errors import InvalidConfiguration, PodiumError
+from podium.patterns import lazy_pattern
 from podium.permissions import use_permissions
 from podium.ports.clock import Clock
 from podium.ports.store import Store
@@ -20,16 +21,20 @@ def system_clock() -> Clock:
 
 
 STORE_FILE: Final = "podium.db"
+# How PostgreSQL's own programs take an address.
+_CONNECTION_STRING: Final = lazy_pattern(
+    r"(?:[a-z_]+=\S*\s+)*(?:host|hostaddr|dbname|user|password|service)\s*="
+)
 
 
 class UnknownStore(PodiumError):
-    """A store was named in a way nobody knows."""
+    """The name of a store is in an unsupported format."""
 
     code = "UNKNOWN_STORE"
 
 
 def store_url(given: str | None, runs: Path | None = None) -> str:
-    """What was given, else PODIUM_STORE, else the file where runs are kept."""
+    """The given URL, else PODIUM_STORE, else the file in the directory of runs."""
     return given or os.environ.get("PODIUM_STORE") or f"sqlite:{runs_folder(runs) / STORE_FILE}"
 
 
@@ -50,6 +55,12 @@ async def open_store(url: str, *, create: bool = False) -> Store:
     if "://" in url:
         shown = without_credentials(repr(url))
         raise UnknownStore(f"unsupported store address {shown}: use a path, sqlite:PATH or postgresql://...")
+    if _CONNECTION_STRING.match(url):
+        # Otherwise a file would be made whose name has the password.
+        raise UnknownStore(
+            "the address of a store cannot be written as `host=... dbname=...`: write postgresql://USER@HOST/DATABASE, "
+            "or sqlite:PATH for a file with such a name"
+        )
     from podium.stores.sqlite import SqliteStore
 
     path = Path(url.removeprefix("sqlite:"))
@@ -62,7 +73,7 @@ async def open_store(url: str, *, create: bool = False) -> Store:
 
 
 def check_store_name(path: Path) -> None:
-    """SQLite takes names that are text only."""
+    """SQLite only accepts names that are valid text."""
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
@@ -70,7 +81,7 @@ def check_store_name(path: Path) -> None:
 
 
 def _store_exists(path: Path) -> bool:
-    """Raises `UnknownStore` for what can be no database file."""
+    """Raises `UnknownStore` for a path that cannot be a database file."""
     check_store_name(path)
     try:
         if path.is_dir():
@@ -78,7 +89,7 @@ def _store_exists(path: Path) -> bool:
                 f"{str(path)!r} is a folder, not a store; name the file, like {path / 'podium.db'}"
             )
         return path.exists()
-    # A name that is too long or no text, a folder that may not be entered.
+    # A name that is too long or not valid text, or a folder without access.
     except (OSError, ValueError) as error:
         raise UnknownStore(
             f"there can be no store at {shortened(str(path), 200)!r}: {reason_of(error)}"
@@ -95,14 +106,18 @@ def _rebuild_hint(path: Path) -> str:
 
 
 def reason_without(url: str, error: ValueError) -> str:
-    """Why it cannot be parsed. The reason may quote the password: with one, only what is commonly wrong is named."""
+    """Why it cannot be parsed. The reason may quote the password: if there is one, only the most common error
+    is named.
+    """
     if any(credentials_in(url)):
         return "; in a user name or password, write % as %25, @ as %40 and / as %2F"
     return f": {reason_of(error).strip()}"
 
 
 def _check_credentials(url: str) -> None:
-    """Refuse a password that is cut at its own `@`, `/`, `?` or `#`: the server's error would quote the rest of it."""
+    """Refuse a password that is cut at its own `@`, `/`, `?` or `#`: the server's error would quote the rest
+    of it.
+    """
     place, _, rest = re.sub("[/?#]", "/", url.partition("://")[2]).partition("/")
     if place.count("@") > 1 or ("@" in rest and "@" not in place):
         raise UnknownStore(
@@ -112,7 +127,7 @@ def _check_credentials(url: str) -> None:
 
 
 def runs_folder(given: Path | None, *, default: Path = Path("runs")) -> Path:
-    """Where runs are kept: what was given, else PODIUM_RUNS, else `runs`."""
+    """The directory of runs: the given one, else PODIUM_RUNS, else `runs`."""
     if given is not None:
         return given
     named = os.environ.get("PODIUM_RUNS") or str(default)
@@ -127,6 +142,6 @@ def use_configured_permissions() -> None:
 
 
 def use_configured_folders() -> None:
-    """The same inside another program: new folders are private, and the umask of the program stays as it is."""
+    """The same inside another program: new folders are private, and the umask of the program is not changed."""
     if configuration().permissions == "umask":
         use_permissions("umask")

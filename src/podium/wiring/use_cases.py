@@ -1,4 +1,4 @@
-"""What `operations` work with in this process."""
+"""The dependencies of `operations` in this process."""
 
 import os
 from functools import cache, partial
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def open_telemetry(metrics: str | None, traces: str | None, notify: "Callable[[str], None]") -> Telemetry:
-    """What a process that serves shows of its work; nothing is imported for one that shows nothing.
+    """The telemetry of a serving process; imports nothing if there is none.
 
     Raises `ExtraMissing`, `InvalidConfiguration` and `MetricsUnavailable`.
     """
@@ -48,7 +48,7 @@ def open_telemetry(metrics: str | None, traces: str | None, notify: "Callable[[s
 
 
 def server_telemetry(traces: str | None, notify: "Callable[[str], None]") -> Telemetry:
-    """What a server shows of its work. Raises `ExtraMissing` and `InvalidConfiguration`."""
+    """The telemetry of a server. Raises `ExtraMissing` and `InvalidConfiguration`."""
     from podium.telemetry.opening import server_telemetry
 
     return server_telemetry(traces, notify)
@@ -67,8 +67,9 @@ def use_case_parts(
     actor: "str | Actor | None" = None,
     telemetry: Telemetry = SILENT,
 ) -> "Parts":
-    """What `operations` work with in this process. `engine`: another one than the local one. `actor`: who asks, if a
-    program knows that."""
+    """The dependencies of `operations` in this process. `engine`: instead of the local one. `actor`: the
+    caller, if the program knows it.
+    """
     from podium.operations.parts import Parts
 
     clock = system_clock()
@@ -138,18 +139,25 @@ def check_run(
     plan: "Plan",
     workspace: Path,
     *,
+    inputs: "Mapping[str, Any] | None" = None,
     replays: bool = False,
     functions: frozenset[str] = frozenset(),
     providers: "Callable[[], Providers] | None" = None,
     nodes: "Callable[[], NodeRuntime] | None" = None,
 ) -> "Readiness":
-    """What is missing for a run of the plan here; the engine asks the same before it makes one."""
+    """What is missing for a run of the plan here; the engine checks the same before it creates one."""
+    from podium.plan.secret_inputs import secret_inputs
     from podium.runtime.preflight import Surroundings, check_needs
 
+    secrets: Mapping[str, str] = secret_lookup()
+    if inputs is not None and (declared := secret_inputs(plan.workflow)):
+        from podium.runtime.secret_inputs import with_secret_inputs
+
+        secrets = with_secret_inputs(secrets, declared, inputs)
     around = Surroundings(
         workspace,
         os.environ,
-        secret_lookup(),
+        secrets,
         providers or all_providers,
         replays=replays,
         functions=functions,

@@ -184,6 +184,10 @@ CHANGES = [
         drop(f"{_TABLE}.unsettle", "self._changes[node_id] = ''"),
     ),
     Change(
+        "due_nodes_that_follow_another_one_are_listed_from_there",
+        swap(f"{_TABLE}.due", "_place(one) > _place(after)", "one.deadline > after.deadline"),
+    ),
+    Change(
         "rows_are_listed_in_pages_in_the_order_of_their_ids",
         swap("catalogs/memory.py:_page", "node_id > after", "node_id >= after"),
     ),

@@ -42,6 +42,11 @@ class Proxy:
         """The next COMMIT reaches the server, and instead of its answer the client gets the end of the line."""
         self._cut_at_commit = True
 
+    def cut(self) -> None:
+        """End every connection as it is, whatever is under way."""
+        for pump in [pump for pumps in self._open.values() for pump in pumps]:
+            pump.cancel()
+
     @property
     def _swallows(self) -> bool:
         return self._allowed is not None and self.messages > self._allowed

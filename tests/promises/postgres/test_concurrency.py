@@ -3,12 +3,15 @@
 import asyncio
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
+import psycopg
 import pytest
 
 from podium.errors import RunRefused
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
+from podium.log.leases import Lease
 from podium.log.runs import Backpressure
 from podium.ports.store import Limit, Store
 from podium.testing.events import event, new_run
@@ -68,12 +71,12 @@ def test_sixteen_writers_in_four_processes_and_a_reader(
     assert longest < 1.0
 
 
-def test_two_reconcilers_never_start_a_run_twice(world: PostgresWorld) -> None:
-    async def reconcile(store: Store, owner: str) -> list[str]:
+def test_two_hosts_never_start_a_run_twice(world: PostgresWorld) -> None:
+    async def host(store: Store, owner: str) -> list[str]:
         got = []
-        while claimed := await store.claim_next(owner=owner, ttl=TTL):
-            run = claimed.run.identity.run_id
-            await store.append(run, [event(run, "RunStarted")], fence=claimed.lease.fence)
+        while claimed := await store.claim_of_pool("p", owner=owner, ttl=TTL):
+            run = claimed[0].run.identity.run_id
+            await store.append(run, [event(run, "RunStarted")], fence=claimed[0].lease.fence)
             got.append(str(run))
         return got
 
@@ -81,9 +84,10 @@ def test_two_reconcilers_never_start_a_run_twice(world: PostgresWorld) -> None:
         tenants = ["a", "b", "c"]
         for number in range(60):
             where = {"tenant_id": tenants[number % 3]}
-            await world.store.create_run(new_run(f"r{number}", run=where), [event(f"r{number}", "RunQueued")])
+            queued = new_run(f"r{number}", run=where, pool="p")
+            await world.store.create_run(queued, [event(f"r{number}", "RunQueued")])
         stores = [world.store, world.other] * 4
-        taken = await asyncio.gather(*(reconcile(store, f"w{n}") for n, store in enumerate(stores)))
+        taken = await asyncio.gather(*(host(store, f"w{n}") for n, store in enumerate(stores)))
         assert Counter(run for each in taken for run in each) == Counter(f"r{n}" for n in range(60))
         for number in range(60):
             assert [record.event_type for record in await world.store.read(RunId(f"r{number}"))] == [
@@ -94,7 +98,60 @@ def test_two_reconcilers_never_start_a_run_twice(world: PostgresWorld) -> None:
     world.run(scenario())
 
 
-@pytest.mark.parametrize("way", ["claim_next", "claim", "claim_lapsed"])
+def test_the_statements_of_a_claim_under_limits_do_not_grow_with_its_runs(
+    world: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements: list[object] = []
+    execute = psycopg.AsyncConnection.execute
+
+    async def counted(self: Any, query: Any, *args: Any, **more: Any) -> Any:
+        statements.append(query)
+        return await execute(self, query, *args, **more)
+
+    async def statements_of_claim(runs: int) -> int:
+        del statements[:]
+        claimed = await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=runs)
+        assert len(claimed) == runs
+        return len(statements)
+
+    async def scenario() -> None:
+        for number in range(60):
+            tenant = {"tenant_id": "a" if number % 2 else "b"}
+            await world.store.create_run(new_run(f"r{number}", run=tenant, pool="p"), [])
+        await world.store.set_limit(Limit("a", "tenant", "a", 40))
+        await world.store.set_limit(Limit("b", "plan", "nightly", 40))
+        monkeypatch.setattr(psycopg.AsyncConnection, "execute", counted)
+        assert await statements_of_claim(4) == await statements_of_claim(40)
+
+    world.run(scenario())
+
+
+def test_concurrent_claims_of_several_runs_never_exceed_a_limit(world: PostgresWorld) -> None:
+    """Eight tasks over two stores claim five runs at a time and give them back."""
+    most = 7
+
+    async def work(store: Store, held: list[Lease]) -> None:
+        for _ in range(8):
+            claimed = await store.claim_of_pool("p", owner="w", ttl=TTL, limit=5)
+            leases = [one.lease for one in claimed]
+            held += leases
+            assert len(held) <= most
+            await asyncio.sleep(0.002)
+            for lease in leases:
+                held.remove(lease)
+                await store.release(lease)
+
+    async def scenario() -> None:
+        for number in range(20):
+            await world.store.create_run(new_run(f"r{number}", pool="p"), [])
+        await world.store.set_limit(Limit("default", "plan", "nightly", most))
+        held: list[Lease] = []
+        await asyncio.gather(*(work(store, held) for store in [world.store, world.other] * 4))
+
+    world.run(scenario())
+
+
+@pytest.mark.parametrize("way", ["queued", "claim", "lapsed"])
 def test_no_moment_has_more_live_runs_than_a_limit(world: PostgresWorld, way: str) -> None:
     """Eight tasks over two stores take and give back; after each take, all that are live are counted."""
     most = 3
@@ -102,9 +159,8 @@ def test_no_moment_has_more_live_runs_than_a_limit(world: PostgresWorld, way: st
     async def take(store: Store, number: int) -> object:
         if way == "claim":
             return await store.claim(RunId(f"r{number}"), owner="w", ttl=TTL)
-        call = store.claim_next if way == "claim_next" else store.claim_lapsed
-        claimed = await call(owner="w", ttl=TTL)
-        return claimed.lease if claimed is not None else None
+        claimed = await store.claim_of_pool("p", owner="w", ttl=TTL)
+        return claimed[0].lease if claimed else None
 
     async def work(store: Store, number: int, held: list[int]) -> None:
         for _ in range(12):
@@ -121,10 +177,10 @@ def test_no_moment_has_more_live_runs_than_a_limit(world: PostgresWorld, way: st
     async def scenario() -> None:
         for number in range(8):
             run = f"r{number}"
-            if way == "claim_lapsed":
-                await world.store.release(await started(world.store, run))
+            if way == "lapsed":
+                await world.store.release(await started(world.store, run, pool="p"))
             else:
-                await world.store.create_run(new_run(run), [])
+                await world.store.create_run(new_run(run, pool="p"), [])
         await world.store.set_limit(Limit("default", "plan", "nightly", most))
         held: list[int] = []
         stores = [world.store, world.other] * 4

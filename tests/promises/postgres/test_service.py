@@ -100,5 +100,5 @@ def test_every_server_there_is_can_be_listed() -> None:
         [sys.executable, "-m", "services", "list"], cwd=_ROOT, capture_output=True, text=True, check=True
     )
     names = [line.split()[0] for line in done.stdout.splitlines()]
-    assert names == ["agents", "conductor", "consul", "kafka", "postgres", "s3", "temporal"]
+    assert names == ["agents", "conductor", "consul", "kafka", "podman", "postgres", "s3", "ssh", "temporal"]
     assert all("installed: " in line or "missing: " in line for line in done.stdout.splitlines())

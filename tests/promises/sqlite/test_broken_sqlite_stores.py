@@ -130,7 +130,7 @@ BROKEN = [
     Broken(
         "counts no slots",
         promises.QueuePromises.test_no_more_runs_are_live_than_a_limit_allows,
-        lambda patch: patch.setattr(ownership, "_full_scopes", lambda *_: set()),
+        lambda patch: patch.setattr(ownership, "full_limit", lambda *_: None),
         arguments={"scope": "plan", "name": "nightly"},
     ),
     Broken("goes by the wall clock", _jump, _wall_clock),

@@ -10,6 +10,7 @@ import pytest
 
 from podium.errors import StoreUnavailable
 from podium.stores.sqlite import SqliteStore, writer
+from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.writer import _Request
 from podium.testing.events import event
 from podium.testing.store_promises import R1, started
@@ -144,3 +145,29 @@ def test_whoever_loses_patience_is_told_what_became_of_the_change(
         assert await store.problems() == []
 
     world.run(asyncio.wait_for(scenario(), 90))
+
+
+def test_a_store_that_is_closed_while_its_writer_waits_for_another_process_fails_nowhere(
+    world: SqliteWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    store = world.open(patience=AMPLE)
+    other = FileLock(store.path.with_name(f"{store.path.name}.lock"))
+
+    async def scenario() -> None:
+        lease = await started(store)
+        other.take()
+        monkeypatch.setattr(store._writer, "_patience", PATIENCE_SECONDS)
+        with pytest.raises(StoreUnavailable, match="nothing was stored"):
+            await store.append(R1, [event("r1", "StepStarted", "a")], fence=lease.fence)
+        await store.close()
+
+    world.run(asyncio.wait_for(scenario(), 90))
+    other.release()
+    assert store._writer._thread is not None
+    store._writer._thread.join(60)
+    assert failures == []
+    assert other.take_within(60), "the writer does not keep the lock"
+    other.release()
+    other.close()

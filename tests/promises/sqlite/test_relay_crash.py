@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from podium.buses.jsonl import JsonLinesBus, read_lines
+from podium.buses.jsonl import JsonLinesBus
 from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.runtime.relay import Relay
@@ -15,6 +15,7 @@ from podium.stores.sqlite import SqliteStore
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event
 from podium.testing.store_promises import started
+from tests.json_lines import read_lines
 from tests.promises.sqlite import writing
 
 KILLS = 15

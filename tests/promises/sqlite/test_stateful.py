@@ -59,6 +59,8 @@ def _writes(run_id: str, batch: list[Any]) -> list[EventWrite]:
 
 
 class SameAnswers(RuleBasedStateMachine):
+    _max_claimed = 3
+
     def __init__(self) -> None:
         super().__init__()
         self._loop = asyncio.new_event_loop()
@@ -123,6 +125,7 @@ class SameAnswers(RuleBasedStateMachine):
         tenant=st.sampled_from(["a", "b", "c"]),
         priority=st.integers(0, 2),
         key=st.sampled_from([None, "k"]),
+        pool=st.sampled_from(["p", "p", None]),
         approval=st.booleans(),
         pressure=st.sampled_from(Backpressure),
         start=TIMES,
@@ -137,6 +140,7 @@ class SameAnswers(RuleBasedStateMachine):
         tenant: str,
         priority: int,
         key: str | None,
+        pool: str | None,
         approval: bool,
         pressure: Backpressure,
         start: str,
@@ -150,6 +154,7 @@ class SameAnswers(RuleBasedStateMachine):
             run_request_id=None if request is None else f"req-{request}",
             priority=priority,
             concurrency_key=key,
+            pool=pool,
             needs_approval=approval,
             backpressure=pressure,
             start_at=start if pressure is Backpressure.DELAY else None,
@@ -234,11 +239,15 @@ class SameAnswers(RuleBasedStateMachine):
         if lease is not None:
             self._leases.append(lease)
 
-    @rule(call=st.sampled_from(["claim_next", "claim_next", "claim_lapsed"]), ttl=TTLS)
-    def claim_some(self, call: str, ttl: timedelta) -> None:
-        claimed: Claimed | None = self._both(call, owner="w", ttl=ttl)
-        if claimed is not None:
-            self._leases.append(claimed.lease)
+    @rule(limit=st.integers(1, 3), seconds=st.sampled_from([10, 30]))
+    def claim_of_pool(self, limit: int, seconds: int) -> None:
+        asked: dict[str, Any] = {
+            "owner": "w",
+            "ttl": timedelta(seconds=seconds),
+            "limit": min(limit, self._max_claimed),
+        }
+        claimed: list[Claimed] | None = self._both("claim_of_pool", "p", **asked)
+        self._leases += [one.lease for one in claimed or ()]
 
     @rule(pick=PICK, ttl=TTLS)
     def renew(self, pick: int, ttl: timedelta) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 from io import StringIO
-from itertools import count
 from pathlib import Path
 
 import click
@@ -11,31 +10,96 @@ from rich.console import Console
 
 from podium.cli.above_live import AboveLive
 from podium.cli.live import LiveView
+from podium.cli.live_tree import Leaf, Window, bar_of, lines_of_tree, tree_of
+from podium.cli.progress import line_of, retried_steps
+from podium.cli.truncate import cut_middle, width_of
 from podium.log.events import EventType
+from podium.log.times import moment
+from podium.machine.obligations import Obligation
+from podium.machine.progress import LoopProgress, Progress
+from podium.operations.short_reasons import short_reason
 from tests.unit.machine.hosting import START, record_of
 
-
-def _shown(view: LiveView) -> list[str]:
-    file = StringIO()
-    Console(file=file, width=200).print(view._now())
-    return file.getvalue().splitlines()
+DUE = "2026-01-01T00:00:04.000Z"
 
 
-def test_a_loop_is_one_line_while_it_runs_and_none_when_it_has_ended(tmp_path: Path) -> None:
-    view = LiveView(tmp_path, "w")
-    seq = count(1)
+def _tree(progress: Progress, width: int = 80, height: int = 20, tail: tuple[str, ...] = ()) -> list[str]:
+    root = tree_of(progress, lambda one: Leaf(one, "1 s", "yellow"))
+    return [line.plain for line in lines_of_tree(root, Window(width, height), lambda _: tail)]
 
-    def happens(event_type: str, path: str, attempt: int = 1) -> None:
-        view.observe([record_of(next(seq), event_type, path, attempt, {}, START)])
 
-    for visit in range(1, 50):
-        loop = "L" if visit == 1 else f"L#{visit}"
-        for index in range(30):
-            happens(EventType.STEP_STARTED, f"{loop}[{index}]/A")
-            happens(EventType.STEP_COMPLETED, f"{loop}[{index}]/A")
-        assert [line.strip() for line in _shown(view)[:-1]] == ["L: 30 steps done"]
-        happens(EventType.STEP_COMPLETED, "L", visit)
-        assert len(_shown(view)) == 1
+def _tasks(*paths: str) -> list[Obligation]:
+    return [Obligation("task", path) for path in paths]
+
+
+def test_a_loop_is_a_bar_with_the_items_that_run_below_it() -> None:
+    progress = Progress(_tasks("L#2[47]/A", "L#2[48]/B/C"), (LoopProgress("L", 60, 47, 2),))
+    assert _tree(progress) == [
+        "└ L  ━━━━━━━━━━━━━━━━━━━━────── 47/60, 2 failed",
+        "  ├ [47]/A  1 s",
+        "  └ [48]/B/C  1 s",
+    ]
+
+
+def test_one_failure_among_many_items_is_seen_in_the_bar() -> None:
+    assert bar_of(LoopProgress("L", 10_000, 9_000, 1), 20) == (17, 1)
+    assert bar_of(LoopProgress("L", 10, 10, 10), 20) == (0, 20)
+
+
+def test_a_loop_of_unknown_length_is_counted() -> None:
+    assert _tree(Progress((), (LoopProgress("L", 0, 3, 0),))) == ["└ L  3 done"]
+
+
+def test_last_lines_are_shown_as_far_as_there_is_room() -> None:
+    progress = Progress(_tasks("A", "B"))
+    assert len(_tree(progress, height=20, tail=("1", "2", "3", "4"))) == 8
+    assert _tree(progress, height=4, tail=("1", "2")) == ["├ A  1 s", "│   2", "└ B  1 s", "    2"]
+    assert _tree(progress, height=2, tail=("1", "2")) == ["├ A  1 s", "└ B  1 s"]
+
+
+@pytest.mark.parametrize("height", [1, 2, 5, 10, 30])
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_a_tree_fits_its_window_whatever_runs(width: int, height: int) -> None:
+    paths = [f"{'long name ' * 20}{loop}[{item}]/步骤{'很' * 30}" for loop in range(5) for item in range(40)]
+    loops = tuple(LoopProgress(f"{'long name ' * 20}{loop}", 99, 40, 9) for loop in range(5))
+    lines = _tree(Progress(_tasks(*paths), loops), width, height, tail=("x" * 300,))
+    assert 0 < len(lines) <= height
+    assert max(map(width_of, lines)) <= width
+
+
+def test_a_name_is_cut_in_the_middle_and_keeps_its_index() -> None:
+    assert cut_middle("Build everything that there is[17]", 20) == "Build ev…here is[17]"
+    assert cut_middle("Build", 20) == "Build"
+    assert cut_middle("a very long name", 3) == "a…e"
+
+
+def test_a_name_cannot_draw_on_the_terminal() -> None:
+    assert _tree(Progress(_tasks("\x1b[2J\nA"))) == ["└ \\x1b/[2J\\nA  1 s"]
+
+
+def test_a_failure_that_is_tried_again_is_told_from_one_that_is_not() -> None:
+    failed = record_of(1, EventType.STEP_FAILED, "A", 1, {"error": {"message": "exit code 1"}}, START)
+    retry = record_of(2, EventType.STEP_RETRY_SCHEDULED, "A", 1, {"due": START, "nextAttempt": 2}, START)
+    assert line_of(failed, retried_steps([failed, retry])) == "~  A: exit code 1"
+    assert line_of(failed, retried_steps([failed])) == "x  A: exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("obligation", "text"),
+    [
+        (Obligation("slot", "A"), "waiting for a free slot"),
+        (
+            Obligation("timer", "A", 2, DUE, detail="the next try", next_try=2, max_tries=3),
+            "retry 2 of 3 in 4 s",
+        ),
+        (Obligation("timer", "A", 2, DUE, detail="the next pass"), "next pass in 4 s"),
+        (Obligation("approval", "A"), "waiting for approval: Ship it?"),
+        (Obligation("task", "A", detail="stopping"), "is being stopped"),
+        (Obligation("task", "A"), ""),
+    ],
+)
+def test_what_a_step_waits_for_is_said_in_few_words(obligation: Obligation, text: str) -> None:
+    assert short_reason(obligation, moment("2026-01-01T00:00:00.000Z"), "Ship it?") == text
 
 
 def test_what_is_printed_beside_a_live_view_goes_through_its_console(monkeypatch: pytest.MonkeyPatch) -> None:

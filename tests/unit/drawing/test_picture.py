@@ -98,6 +98,21 @@ def test_kinds_and_conditions_are_told_in_the_words_of_the_language() -> None:
     assert boxes["Gate"].notes == ("when 1 < 2",)
 
 
+def test_a_script_is_drawn_as_it_was_written() -> None:
+    script = 'echo "${context.who}" "${HOME}" "$PODIUM_RUN_ID"'
+    boxes = named(
+        picture(
+            flow(
+                f"{{name: A, shell: '{script}'}}",
+                "{name: B, command: [sh, -c, ls]}",
+                head="context: {who: me}",
+            )
+        )
+    )
+    assert (boxes["A"].kind, boxes["A"].detail) == ("shell", script)
+    assert (boxes["B"].kind, boxes["B"].detail) == ("command", "sh -c ls")
+
+
 def test_every_arrow_leads_from_one_box_of_the_picture_to_another() -> None:
     drawn = picture(EVERY_KIND)
     numbers = [box.number for box in drawn.every_box()]

@@ -98,6 +98,10 @@ class ScriptedTasks:
                 return completed(output="") if code == 0 else failed(code, "EXIT_CODE", f"exit code {code}")
         raise AssertionError(words)
 
+    def finish(self, path: str, result: TaskResult) -> None:
+        """End the first attempt of a step that hangs."""
+        self._end((path, 1), self._hanging.pop((path, 1)), result)
+
     def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:
         key = (path, attempt)
         if key not in self._under_way:

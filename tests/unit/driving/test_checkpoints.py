@@ -212,6 +212,10 @@ def _damaged(one: Checkpoint) -> Checkpoint:
     return msgspec.structs.replace(one, body=body)
 
 
+def _renumber(tree: dict[str, Any]) -> None:
+    tree["scopes"]["0"]["index"] = 2
+
+
 IGNORED: dict[str, Callable[[Checkpoint], Checkpoint | None]] = {
     "missing": lambda one: None,
     "damaged": _damaged,
@@ -224,6 +228,11 @@ IGNORED: dict[str, Callable[[Checkpoint], Checkpoint | None]] = {
     "without a view": _with_body(lambda body: body["views"].pop("state")),
     "with a view that had failed": _with_body(lambda body: body["views"]["notes"].update(run_seq=3)),
     "with a machine that nobody understands": _with_body(lambda body: body["machine"].pop("tree")),
+    "with a part of another type": _with_body(lambda body: body["machine"]["tree"].update(phase="open")),
+    "with a tree of positional lists": _with_body(
+        lambda body: body["machine"].update(tree=[*body["machine"]["tree"].values()])
+    ),
+    "with a list that the plan does not have": _with_body(lambda body: _renumber(body["machine"]["tree"])),
     "with a step that is not in the plan": _with_body(
         lambda body: body["views"]["state"]["main"].update(Other=body["views"]["state"]["main"]["L"])
     ),

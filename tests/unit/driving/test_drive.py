@@ -482,21 +482,6 @@ def test_a_driver_that_reads_what_another_one_decided_does_nothing_for_it() -> N
 # --- timers, slots, batches -----------------------------------------------------------------------
 
 
-def test_a_timer_that_was_due_while_nobody_looked_fires_at_once() -> None:
-    async def scenario() -> None:
-        text = "steps: [{name: A, command: [exit, 1, 0], retry: {attempts: 2, delay: 0.2}}]"
-        run = await Scripted(plan_of(text), memory()).create()
-        with pytest.raises(TimeoutError):
-            await run.drive(seconds=0.1)
-        await asyncio.sleep(0.25)
-        began = asyncio.get_running_loop().time()
-        last = await run.drive()
-        assert last.event_type == EventType.RUN_COMPLETED
-        assert asyncio.get_running_loop().time() - began < 0.15
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.rule("D47")
 def test_no_more_tasks_run_at_once_than_there_are_slots_and_they_begin_in_order() -> None:
     async def scenario() -> None:

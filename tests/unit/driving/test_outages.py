@@ -16,6 +16,7 @@ from podium.runtime.drive import Driver
 from podium.runtime.inbox import PendingEvent
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.outages import Outages
+from podium.runtime.tasks.order import completed
 from podium.runtime.world import World
 from podium.stores.memory import MemoryStore
 from podium.testing.virtual_time import run_virtually
@@ -256,6 +257,37 @@ def test_a_run_that_lost_its_slot_while_its_process_was_frozen_starts_nothing_un
         away.run.tasks.on_start = freeze
         _, keeper, driving = await away.begin()
         await asyncio.sleep(150)
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B"]
+        full[0] = None
+        assert (await driving).event_type == EventType.RUN_COMPLETED
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B", "C"]
+        assert keeper.lease.fence.generation > 1
+
+    run_virtually(scenario())
+
+
+class AheadClock(WallClock):
+    """Ahead of the event loop, whose clock does not move while the machine sleeps."""
+
+    ahead = 0.0
+
+    def elapsed(self) -> float:
+        return super().elapsed() + self.ahead
+
+
+@pytest.mark.rule("OP02")
+def test_a_run_that_lost_its_slot_while_its_machine_slept_starts_nothing_until_it_has_one_again() -> None:
+    async def scenario() -> None:
+        away = Away(THREE.replace("{name: B, command: [exit, 0]}", "{name: B, command: [hang]}"))
+        full: list[str | None] = [None]
+        away.store._full_limit = lambda scopes: full[0]  # type: ignore[method-assign]
+        away.store._clock = clock = AheadClock()
+        _, keeper, driving = await away.begin()
+        await asyncio.sleep(1)
+        clock.ahead, full[0] = 100.0, "the limit"
+        await asyncio.sleep(TTL.total_seconds() / 2)
+        away.run.tasks.finish("B", completed(output=""))
+        await asyncio.sleep(TTL.total_seconds() / 4)
         assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B"]
         full[0] = None
         assert (await driving).event_type == EventType.RUN_COMPLETED

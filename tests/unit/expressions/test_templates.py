@@ -72,7 +72,7 @@ def test_null_is_a_value_and_not_missing() -> None:
 
 
 def test_a_text_that_grows_beyond_the_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "LONGEST", 10)
+    monkeypatch.setattr(templates, "MAX_LENGTH", 10)
     assert render(parse("${x}${x}"), values(x="12345")) == "1234512345"
     with pytest.raises(EvaluationError, match="more than 10 characters"):
         render(parse("${x}${x}!"), values(x="12345"))

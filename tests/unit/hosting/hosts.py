@@ -124,9 +124,9 @@ def parts_of(store: Store, folder: Path, *, lease: float = 30, nodes: Any = NODE
 
 
 @contextlib.asynccontextmanager
-async def serving(host: RunHost, *, drain: float = 0) -> AsyncIterator[None]:
+async def serving(host: RunHost, *, drain: float = 0, starts_steps: bool = True) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    task = asyncio.create_task(host.serve(stop, drain=drain))
+    task = asyncio.create_task(host.serve(stop, drain=drain, starts_steps=starts_steps))
     try:
         yield
     finally:

@@ -129,6 +129,40 @@ def test_runs_that_are_claimed_while_the_host_is_stopped_are_free_again(tmp_path
     asyncio.run(scenario())
 
 
+def test_runs_that_are_claimed_while_the_host_is_stopped_do_not_wait_for_those_that_drain(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        store = await SlowToAnswer.open(tmp_path / "podium.db")
+        assert isinstance(store, SlowToAnswer)
+        store.answers, store.has_claimed, opened = asyncio.Event(), False, asyncio.Event()
+        store.answers.set()
+
+        async def gate(_run_id: str) -> None:
+            await opened.wait()
+
+        Work.gate = staticmethod(gate)
+        host, stop = RunHost(parts_of(store, tmp_path), pool=POOL), asyncio.Event()
+        await host.create(request(contract(), run_id="r1"))
+        serving = asyncio.create_task(host.serve(stop, drain=60))
+        await until(lambda: Work.calls)
+        store.answers.clear()
+        store.has_claimed = False
+        await host.create(request(contract(), run_id="r2"))
+        await until(lambda: store.has_claimed)
+        stop.set()
+        asyncio.get_running_loop().call_later(0.05, store.answers.set)
+        async with asyncio.timeout(10):
+            while await store.held_lease(RunId("r2")) is not None:
+                await asyncio.sleep(0.01)
+        assert await store.held_lease(RunId("r1")) is not None
+        opened.set()
+        await asyncio.wait_for(serving, 60)
+        await store.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_defect_is_reported_without_the_values_in_its_text(tmp_path: Path, caplog: Any) -> None:
     class Broken(Ends):
         def ended(self, run_id: RunId, event_type: str) -> None:

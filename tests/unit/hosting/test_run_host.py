@@ -10,7 +10,7 @@ from podium.errors import RunRequestConflict
 from podium.log.ids import RunId
 from podium.log.transitions import RunStatus
 from podium.stores.sqlite import SqliteStore
-from tests.unit.hosting.hosts import POOL, Ends, Work, contract, parts_of, request, serving, until
+from tests.unit.hosting.hosts import LIMIT, POOL, Ends, Work, contract, parts_of, request, serving, until
 
 
 async def open_store(folder: Path) -> SqliteStore:
@@ -141,6 +141,33 @@ def test_a_stopped_host_leaves_its_runs_to_the_next_one(tmp_path: Path) -> None:
             await ends.wait(1)
         assert ends.ended_runs == {"r1": "RunCompleted"}
         assert Work.calls == ["r1", "r1"]
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_host_that_is_stopped_lets_running_steps_end_and_starts_no_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, ends = await open_store(tmp_path), Ends()
+        opened = asyncio.Event()
+
+        async def gate(_run_id: str) -> None:
+            await opened.wait()
+
+        Work.gate = staticmethod(gate)
+        first = RunHost(parts_of(store, tmp_path), pool=POOL)
+        await first.create(request(contract(), run_id="r1"))
+        async with serving(first, drain=LIMIT, starts_steps=False):
+            await until(lambda: Work.calls == ["r1"])
+            asyncio.get_running_loop().call_later(0.3, opened.set)
+        ended = [one.event_type for one in await store.read(RunId("r1"))][-1]
+        assert ended == "StepCompleted"
+        assert await store.held_lease(RunId("r1")) is None
+        async with serving(RunHost(parts_of(store, tmp_path), pool=POOL, view=ends)):
+            await ends.wait(1)
+        assert Work.calls == ["r1"]
+        started = [one for one in await store.read(RunId("r1")) if one.event_type == "StepStarted"]
+        assert [(one.step_id, one.engine_attempt_id) for one in started] == [("work", 1), ("second", 1)]
         await store.close()
 
     asyncio.run(scenario())

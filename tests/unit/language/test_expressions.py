@@ -246,7 +246,7 @@ def test_a_tree_is_plain_json() -> None:
             "startswith('a')",
             "startswith('a')",
             "'startswith' takes 2 arguments, not 1.",
-            "Write startswith(${...}, 'beginning').",
+            "Write startswith(${...}, 'prefix').",
         ),
         ("007", "007", "'007' is not a number.", "Write digits, as in 12, 0.5 or 1e-3, or quotes for text."),
         (

@@ -287,8 +287,7 @@ def replayed(host: Host, upto: int | None = None) -> Machine:
 
 
 def restored(host: Host) -> Machine:
-    saved = msgspec.json.decode(msgspec.json.encode(host.machine.checkpoint(plan_hash(host.plan))))
-    return Machine.restore(host.plan, saved, plan_hash(host.plan))
+    return Machine.restore(host.plan, host.machine.checkpoint(plan_hash(host.plan)), plan_hash(host.plan))
 
 
 def plan_hash(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from podium.log.events import EventType
-from podium.machine.accounts import Spending
+from podium.machine.spending import Spending
 from podium.plan.plan import Budget, Join, Retry
 from tests.torture.invariants import check
 from tests.unit.machine.building import (

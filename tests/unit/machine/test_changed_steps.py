@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from podium.log.events import EventType
@@ -44,7 +43,7 @@ def refused(host: Host) -> dict[str, Any]:
 
 def restored(host: Host) -> Machine:
     """The same machine from its checkpoint, through bytes."""
-    saved = msgspec.json.decode(msgspec.json.encode(host.machine.checkpoint("sha")))
+    saved = host.machine.checkpoint("sha")
     return Machine.restore(host.plan, saved, "sha")
 
 

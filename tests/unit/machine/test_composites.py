@@ -341,8 +341,8 @@ def test_only_fields_that_somebody_reads_are_kept() -> None:
         host.end(name, output="x" * 100, stderrTail="y" * 100, durationMs=5)
     assert host.machine.root is not None
     (scope,) = host.machine.root.scopes.values()
-    assert scope.results["a"].fields == {"output": "x" * 100}
-    assert scope.results["b"].fields is None
+    assert scope.results["a"].facts == {"output": "x" * 100}
+    assert scope.results["b"].facts is None
 
 
 def test_finished_iterations_are_forgotten() -> None:

@@ -192,6 +192,34 @@ def test_a_finally_that_was_ending_when_it_was_cancelled_is_continued(ended_by: 
     assert EventType.TIMER_FIRED not in [record.event_type for record in host.log]
 
 
+def test_a_finally_that_was_ending_when_its_limit_was_reached_is_continued() -> None:
+    """A handler ended the list, and the limit was reached while another branch was being stopped because of that."""
+    branches = (task("f"), task("g", on=Handlers(success=Error("text"))))
+    host = Host(plan(task("a"), cleanup=(parallel("p", *branches), task("h")))).start()
+    host.end("a")
+    host.end("_finally/p/g")
+    host.fire("|1|limit|1")
+    host.end("_finally/p/f")
+    reopen(host).run()
+    assert host.ended == "Failed"
+    # It did not wait for the limit again.
+    assert [record.event_type for record in host.log].count(EventType.TIMER_FIRED) == 1
+
+
+def test_an_end_between_the_cancels_of_a_finally_and_its_limit_is_kept() -> None:
+    host = Host(plan(task("a"), cleanup=(parallel("p", task("f"), task("g")), task("h")))).start()
+    host.end("a")
+    for _ in range(2):
+        host.signal("CANCEL")
+    host.end("_finally/p/f", {"exitCode": 0})
+    host.fire("|1|limit|1")
+    host.end("_finally/p/g")
+    reopen(host).run()
+    assert host.ended == "Completed", host.events()
+    tasks = ran(host)
+    assert tasks[3:] == ["_finally/p/g#2", "_finally/h#1"]
+
+
 def test_an_end_that_comes_while_a_run_is_paused_and_cancelled_is_kept() -> None:
     host = Host(plan(parallel("p", task("a"), task("b")), task("z"))).start()
     host.signal("PAUSE")

@@ -48,7 +48,7 @@ def everything() -> Plan:
 
 
 def state(machine: Machine) -> dict[str, Any]:
-    saved: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(machine.checkpoint("h")))
+    saved: dict[str, Any] = msgspec.json.decode(machine.checkpoint("h"))
     return saved
 
 
@@ -74,8 +74,8 @@ def test_items_that_follow_from_plan_and_inputs_are_not_saved(items: Any, kept: 
     many = [f"item {number}" for number in range(1000)]
     host = Host(plan(for_each("p", items, task("a", ref("item"))), context={"n": many})).start(n=many)
     host.end("p[0]/a")
-    saved = host.machine.checkpoint("h")
-    del saved["tree"][17]  # inputs and context
+    saved = state(host.machine)
+    del saved["tree"]["call"]  # inputs and context
     assert ("item 500" in msgspec.json.encode(saved).decode()) is kept
     host.machine = restored(host)
     host.end("p[1]/a")
@@ -89,7 +89,7 @@ def test_a_checkpoint_of_another_plan_or_of_other_rules_is_refused() -> None:
     with pytest.raises(CheckpointMismatch):
         Machine.restore(host.plan, saved, "another")
     with pytest.raises(CheckpointMismatch):
-        Machine.restore(host.plan, {**saved, "rules": 999}, "one")
+        Machine.restore(host.plan, saved.replace(b'"rules":', b'"rules":99'), "one")
 
 
 def test_a_checkpoint_is_not_changed_by_the_machine_restored_from_it() -> None:
@@ -97,12 +97,11 @@ def test_a_checkpoint_is_not_changed_by_the_machine_restored_from_it() -> None:
         plan(put("s", {"n": 2}), agent("a"), put("t", {"n": 3}), task("b"), budget=Budget(usd=5))
     ).start()
     saved = host.machine.checkpoint("h")
-    before = msgspec.json.encode(saved)
     machine = Machine.restore(host.plan, saved, "h")
     machine.advance(record_of(99, "StepCompleted", "a", 1, {"usage": {"costUsd": 1}}, START))
     told = {"signalId": "s", "signalType": "PAUSE"}
     machine.advance(record_of(100, "SignalAccepted", None, 1, told, START))
-    assert msgspec.json.encode(saved) == before
+    assert state(Machine.restore(host.plan, saved, "h")) == state(host.machine)
 
 
 def test_a_long_list_of_gates_gives_the_host_its_turn() -> None:
@@ -192,7 +191,7 @@ def test_events_that_mean_nothing_change_nothing() -> None:
 
 def _without_seq(machine: Machine) -> dict[str, Any]:
     saved = state(machine)
-    del saved["seq"]
+    del saved["last_seq"]
     return saved
 
 

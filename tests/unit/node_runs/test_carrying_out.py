@@ -1,7 +1,9 @@
 """A step that a node carries out: what it is given, the action it is, its boundary, what a failure says."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from podium.log.ids import RunId
 from podium.nodes import (
+    EffectExecutionError,
     ModelStepResult,
     NodeCompute,
     NodeContext,
@@ -204,7 +207,11 @@ def test_success_raises_the_epoch_of_the_step_in_the_log(tmp_path: Path) -> None
 
 
 def order_of(
-    body: Node, *, lease_holds: bool = True, epoch: int | None = None, engine_attempt: int = 1
+    body: Node,
+    *,
+    lease_holds: Callable[[], bool] = lambda: True,
+    epoch: int | None = None,
+    engine_attempt: int = 1,
 ) -> TaskOrder:
     values: dict[tuple[str | int, ...], Any] = {("inputs", "event"): {}}
     if epoch is not None:
@@ -212,7 +219,7 @@ def order_of(
     step = Step("act", body)
     workflow = Workflow("w", Block("graph", (step,)))
     return TaskOrder(
-        RunId("r"), "act", 1, engine_attempt, step, workflow, values, {}, {}, lease_holds=lambda: lease_holds
+        RunId("r"), "act", 1, engine_attempt, step, workflow, values, {}, {}, lease_holds=lease_holds
     )
 
 
@@ -233,7 +240,7 @@ def test_a_stale_action_is_not_carried_out(tmp_path: Path) -> None:
         plan = contract("{node_id: act, node_type: effect}")
         body = compiled(plan, effect("act", act)).workflow.block.steps[0].body
         assert isinstance(body, Node)
-        lapsed = await tasks.perform(order_of(body, lease_holds=False), CancelToken())
+        lapsed = await tasks.perform(order_of(body, lease_holds=lambda: False), CancelToken())
         assert code_of(lapsed) == "LEASE_EXPIRED"
         assert calls == []
         assert (await tasks.perform(order_of(body), CancelToken())).payload["epoch"] == 1
@@ -244,6 +251,30 @@ def test_a_stale_action_is_not_carried_out(tmp_path: Path) -> None:
         assert again.payload["epoch"] == 1
         # And after the log has it.
         assert (await tasks.perform(order_of(body, epoch=1), CancelToken())).payload["epoch"] == 2
+
+    run_virtually(scenario())
+
+
+@pytest.mark.rule("RO05")
+def test_an_effect_whose_lease_was_lost_between_two_tries_is_not_tried_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    async def act(context: NodeContext) -> None:
+        calls.append(context.action.epoch)
+        raise EffectExecutionError("WAREHOUSE_CLOSED")
+
+    async def scenario() -> None:
+        host = Host(tmp_path, (effect("act", act),))
+        tasks = NodeTasks(TaskHost(RunDirectory(tmp_path, "r"), tmp_path), host.runtime)
+        policy = (
+            "error_handling: {retry_policy: {max_retries: 3, initial_delay_ms: 100, exponential_base: 2}}"
+        )
+        plan = f"{contract('{node_id: act, node_type: effect}')}\n{policy}\n"
+        body = compiled(plan, effect("act", act)).workflow.block.steps[0].body
+        assert isinstance(body, Node)
+        order = order_of(body, lease_holds=lambda: not calls)
+        assert code_of(await tasks.perform(order, CancelToken())) == "LEASE_EXPIRED"
+        assert calls == [0]
 
     run_virtually(scenario())
 
@@ -329,7 +360,7 @@ def test_a_driver_without_its_lease_does_not_act(tmp_path: Path, monkeypatch: py
     async def act(context: NodeContext) -> None:
         calls.append(context.attempt)
 
-    lapsed = iter([False, True])
+    lapsed = chain([False], repeat(True))
     monkeypatch.setattr(TaskSlots, "is_leased", lambda self: next(lapsed))
     ended = run(tmp_path, contract("{node_id: act, node_type: effect}"), effect("act", act))
     assert ended.error("act")["code"] == "LEASE_EXPIRED"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from podium.log.ids import RunId
-from podium.operations.env_files import EnvFile, EnvFileRequired, check_env_files, kept_facts
+from podium.operations.env_files import EnvFile, EnvFileRequired, files_of_run, kept_facts
 from podium.runtime.rundir import RunDirectory
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
@@ -28,9 +28,10 @@ def check(tmp_path: Path, *given: EnvFile) -> list[str]:
         directory.env_key.write_bytes(kept.key)
         queued = event("r1", "RunQueued", envFiles=kept.facts)
         await store.create_run(new_run("r1"), [queued])
-        return await check_env_files(
+        found = await files_of_run(
             store, tmp_path, await store.get_run(RunId("r1")), given, "podium resume r1"
         )
+        return list(found.warnings)
 
     return asyncio.run(scenario())
 

@@ -1,17 +1,19 @@
 """Schedules at work on a store: what tickers start, however many there are and whatever becomes of them."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfoNotFoundError
 
 import msgspec
 import pytest
 
 from podium.api import Workflow
-from podium.errors import InvalidSchedule, StoreUnavailable
+from podium.errors import ContentDamaged, InvalidSchedule, StoreUnavailable
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
 from podium.log.keys import key_v1
@@ -19,13 +21,14 @@ from podium.log.runs import Run, RunQuery
 from podium.log.times import later, timestamp
 from podium.operations.inputs import InvalidInput
 from podium.operations.parts import Parts
-from podium.operations.schedules import changing, defining, reading
+from podium.operations.schedules import changing, defining, reading, ticking
 from podium.operations.schedules.changing import BackfillActive, BackfillRequest
 from podium.operations.schedules.defining import ScheduleRequest
-from podium.operations.schedules.ticking import Ticker
+from podium.operations.schedules.ticking import Ticker, TickerView
 from podium.plan.loading import plan_bytes
 from podium.runtime.plan_file import PLAN
-from podium.schedules.schedule import Definition, Every, Overlap, Schedule, Tick
+from podium.schedules.deciding import next_step
+from podium.schedules.schedule import Cron, Definition, Every, Overlap, Schedule, Tick
 from podium.stores.sqlite.store import SqliteStore
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event
@@ -204,6 +207,58 @@ async def test_skipped_missed_and_failed_times_raise_alerts(site: Site) -> None:
     ]
 
 
+class _Troubles(TickerView):
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def trouble(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModuleNotFoundError("No module named 'cronsim'"), "EXTRA_MISSING: an optional package is missing"),
+        (ZoneInfoNotFoundError("x"), "this machine does not know the time zone 'Europe/Berlin'"),
+        (KeyError("hunter2"), "INTERNAL_ERROR: KeyError in test_schedules.py, line"),
+        (ContentDamaged("a", "plan"), "CONTENT_DAMAGED: "),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_a_schedule_that_a_worker_cannot_look_at_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    def fail(step: Any, *_: Any) -> Any:
+        raise error
+
+    async def inside() -> None:
+        async with site_in(tmp_path) as site:
+            cron = Cron("1 12 * * *", "Europe/Berlin")
+            await site.add("a", times=cron, start="2026-01-01T11:00:00.000000Z")
+            await site.add("b")
+            view = _Troubles()
+            monkeypatch.setattr(
+                ticking,
+                "next_step",
+                lambda schedule, *known: (fail if schedule.schedule_id == "a" else next_step)(
+                    schedule, *known
+                ),
+            )
+            if isinstance(error, ImportError):
+                monkeypatch.setitem(sys.modules, "cronsim", None)
+            site.clock.move(24 * 3600)
+            ticker = Ticker(site.parts, ["default"], ["default"], view)
+            for _ in range(3):
+                await ticker.tick()
+            assert [tick.outcome for tick in await site.ticks("b")] != []
+            assert await site.ticks("a") == []
+            assert len(view.reasons) == 1
+            assert view.reasons[0].startswith(f"schedule 'a': {reason}")
+            assert "hunter2" not in view.reasons[0]
+
+    asyncio.run(inside())
+
+
 @scenario
 async def test_cancel_other_asks_the_open_run_to_stop_once_and_starts_the_next_when_it_has(
     site: Site,
@@ -234,9 +289,24 @@ async def test_a_paused_schedule_starts_nothing_and_resumes_with_its_next_time(s
     resumed = await changing.resume_schedule(site.parts, "default", "s")
     assert resumed.next_time == "2026-01-01T12:04:00.000000Z"
     await site.ticker().tick()
-    assert await site.ticks() == []
+    (skipped,) = await site.ticks()
+    assert (skipped.outcome, skipped.count, skipped.message) == ("skipped", 3, "the schedule was paused")
+    assert (skipped.time[11:16], (skipped.until or "")[11:16]) == ("12:01", "12:03")
     with pytest.raises(InvalidSchedule, match="needs a reason"):
         await changing.pause_schedule(site.parts, "default", "s", " ")
+
+
+@scenario
+async def test_a_time_that_was_due_when_its_schedule_was_paused_is_on_record(site: Site) -> None:
+    await site.add()
+    site.clock.move(60)
+    await changing.pause_schedule(site.parts, "default", "s", "just then")
+    await site.ticker().tick()
+    await changing.resume_schedule(site.parts, "default", "s")
+    await changing.resume_schedule(site.parts, "default", "s")
+    site.clock.move(60)
+    await site.ticker().tick()
+    assert await site.outcomes() == [("12:01", "skipped"), ("12:02", "started")]
 
 
 @scenario
@@ -301,11 +371,8 @@ async def test_inputs_are_checked_when_the_schedule_is_added(site: Site) -> None
     assert await reading.list_schedules(site.parts, "default") == []
 
 
-@scenario
-async def test_a_replaced_schedule_has_the_new_definition_and_the_old_record(site: Site) -> None:
-    await site.add(overlap=Overlap.ALLOW)
-    site.clock.move(60)
-    await site.ticker().tick()
+def weekly(site: Site) -> ScheduleRequest:
+    """Another definition of the schedule `s`: every hour."""
     plan = Workflow.parse(WORKFLOW.replace("nightly", "weekly")).plan
     encoded = plan_bytes(plan)
     definition = Definition(
@@ -315,10 +382,47 @@ async def test_a_replaced_schedule_has_the_new_definition_and_the_old_record(sit
         plan_sha256=sha256(encoded).hexdigest(),
         workspace=str(site.folder),
     )
-    request = ScheduleRequest("default", "s", definition, plan, {PLAN: encoded})
-    replaced = await defining.replace_schedule(site.parts, request)
+    return ScheduleRequest("default", "s", definition, plan, {PLAN: encoded})
+
+
+@scenario
+async def test_a_replaced_schedule_has_the_new_definition_and_the_old_record(site: Site) -> None:
+    await site.add(overlap=Overlap.ALLOW)
+    site.clock.move(60)
+    await site.ticker().tick()
+    replaced = await defining.replace_schedule(site.parts, weekly(site))
     assert replaced.next_time == "2026-01-01T13:00:00.000000Z"
     site.clock.move(3600)
     await site.ticker().tick()
     assert [run.identity.plan_id for run in await site.runs()] == ["weekly", "nightly"]
     assert len(await site.ticks()) == 2
+
+
+@scenario
+async def test_times_that_wait_or_are_due_when_a_schedule_is_replaced_are_on_record(site: Site) -> None:
+    await site.add(overlap=Overlap.QUEUE)
+    for _ in range(2):
+        site.clock.move(60)
+        await site.ticker().tick()
+    assert (await site.show()).waiting == ("2026-01-01T12:02:00.000000Z",)
+    site.clock.move(120)
+    replaced = await defining.replace_schedule(site.parts, weekly(site))
+    assert (replaced.waiting, replaced.next_time) == ((), "2026-01-01T13:00:00.000000Z")
+    assert await site.outcomes() == [("12:01", "started"), ("12:02", "skipped"), ("12:03", "skipped")]
+    *_, waited, due = await site.ticks()
+    assert waited.message == due.message == "the schedule was replaced before its run started"
+    assert (due.count, due.until) == (2, "2026-01-01T12:04:00.000000Z")
+    await defining.replace_schedule(site.parts, weekly(site))
+    assert len(await site.ticks()) == 3
+
+
+@scenario
+async def test_times_of_a_paused_schedule_that_is_replaced_are_on_record(site: Site) -> None:
+    await site.add()
+    await changing.pause_schedule(site.parts, "default", "s", "maintenance")
+    site.clock.move(60)
+    await defining.replace_schedule(site.parts, weekly(site))
+    (skipped,) = await site.ticks()
+    assert (skipped.time[11:16], skipped.message) == ("12:01", "the schedule was paused")
+    await changing.resume_schedule(site.parts, "default", "s")
+    assert await site.outcomes() == [("12:01", "skipped")]

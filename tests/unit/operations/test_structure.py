@@ -68,6 +68,7 @@ def test_what_a_task_does_may_change(old: str, new: str) -> None:
         ("goto: D", "goto: Ask", ["B: on"]),
         ("== 'one'", "== 'two'", ["A: when"]),
         ("items: [1, 2]", "items: [1, 2, 3]", ["L: items"]),
+        ("items: [1, 2]", "items: [true, 2]", ["L: items"]),
         ("wait_for: any", "wait_for: all", ["P: join"]),
         ("< 3", "< 4", ["W: condition"]),
         ("set: {n: ", "set: {m: ", ["W/N: values"]),

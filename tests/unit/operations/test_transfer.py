@@ -6,7 +6,7 @@ import pytest
 
 from podium.errors import RunNotFound
 from podium.log.ids import RunId
-from podium.operations.transfer import InvalidExport, export_run, import_run
+from podium.operations.transfer import InvalidExport, export_run, read_export, store_export
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event, plan_ref
@@ -41,13 +41,13 @@ def test_an_imported_run_is_the_run_that_was_exported() -> None:
         source, target = await a_run(), MemoryStore(VirtualClock())
         lines = await exported(source)
         assert len(lines) == 1 + 1504
-        created = await import_run(target, lines)
+        created = await store_export(target, read_export(lines))
         assert (created.duplicate, created.run.head, created.run.status) == (False, 1504, "COMPLETED")
         assert await target.read(RunId("r1"), limit=9999) == await source.read(RunId("r1"), limit=9999)
         assert created.run.plan_ref == REF
         assert created.run.metadata == b'{"by":"me"}'
         assert await exported(target) == lines
-        again = await import_run(target, lines)
+        again = await store_export(target, read_export(lines))
         assert again.duplicate
 
     asyncio.run(scenario())
@@ -67,7 +67,7 @@ def test_an_export_that_was_cut_or_is_none_is_refused_whole() -> None:
             ([lines[0].replace(b'"r1"', b'"r2"', 1), *lines[1:]], "not complete"),
         ):
             with pytest.raises(InvalidExport, match=told):
-                await import_run(target, broken)
+                await store_export(target, read_export(broken))
         assert (await target.stats()).runs == 0
 
     asyncio.run(scenario())

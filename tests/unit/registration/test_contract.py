@@ -332,6 +332,16 @@ def test_a_key_that_a_section_does_not_know_is_an_error(section: str, entry: str
     ] == [True]
 
 
+@pytest.mark.rule("RG16")
+def test_what_is_wrong_in_one_section_does_not_make_the_others_wrong() -> None:
+    text = CONTRACT.read_text()
+    wrong = text.replace("batch, max_batch: 500", "batch, max_batch: 0").replace("ack: 30000", "ack: 0")
+    assert [one.split(" ", 1)[1] for one in _problems_of(wrong)] == [
+        "E301 'ack' does not fit the node: Input should be greater than or equal to 1.",
+        "E302 'max_batch' is 0, which is too small.",
+    ]
+
+
 _PLAIN = """
 workflow_coordination:
   workflow_definition:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,10 @@ from podium.ports.catalog import Registration, Service
 from podium.testing.catalog_promises import change, projection
 from tests.unit.registration.building import ack, at, introspection, node_id
 from tests.unit.registration_service.world import Site, serving
+
+
+async def no_run(_node_id: UUID) -> bool:
+    return False
 
 
 class Catalogs:
@@ -33,7 +38,7 @@ class Catalogs:
             await self.services.register(expected)
 
     def compare(self) -> DriftReport:
-        return asyncio.run(reconcile(self.services, self.table, at(5)))
+        return asyncio.run(reconcile(self.services, self.table, at(5), no_run))
 
     def change_row(self, number: int, **values: Any) -> None:
         row = self.table._projections[node_id(number)]
@@ -110,9 +115,21 @@ def test_a_node_that_a_run_changes_while_it_is_looked_at_is_left_alone() -> None
 
     changing = Changing()
     changing._services = catalogs.services._services
-    report = asyncio.run(reconcile(changing, catalogs.table, at(5)))
+    report = asyncio.run(reconcile(changing, catalogs.table, at(5), no_run))
     assert report.total == 0
     assert node_id(2) not in changing._services
+
+
+@pytest.mark.rule("RG18")
+def test_a_node_of_which_a_run_has_changed_one_side_only_is_left_alone(tmp_path: Path) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        site.table.write_seconds = 5.0
+        site.send(introspection(1))
+        await site.until_states(AWAITING_ACK=1)
+        assert node_id(1) in site.services._services
+
+    site = serving(tmp_path, work, reconcile_every=1.0)
+    assert site.view.alerts == []
 
 
 @pytest.mark.rule("RG18")

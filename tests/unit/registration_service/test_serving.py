@@ -10,6 +10,7 @@ import pytest
 from podium.errors import RunNotPrunable
 from podium.log.transitions import RunStatus
 from podium.operations.registration.serving import RegistrationService
+from podium.ports.bus import BusRefused
 from podium.testing.virtual_time import run_virtually
 from tests.unit.registration.building import ack, heartbeat, introspection, node_id, request
 from tests.unit.registration_service.world import Site, counted, serve_during, serving
@@ -41,6 +42,17 @@ def test_nodes_register_acknowledge_stay_alive_by_heartbeats_and_expire_without(
     assert types["NodeRegistrationAccepted"] == 5
     assert types["NodeRegistrationResultEvent"] == 11
     assert site.view.troubles == []
+
+
+@pytest.mark.rule("R04")
+def test_nodes_whose_runs_fail_do_not_keep_the_deadlines_of_others_from_being_decided(tmp_path: Path) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        await registered(site, range(1, 4))
+        site.table.damaged = frozenset({node_id(1), node_id(2)})
+        await site.until(lambda: site.has_published("NodeRegistrationAckTimedOut"))
+
+    # With two slots, a tick asks for the run of one node.
+    serving(tmp_path, work, slots=2)
 
 
 @pytest.mark.rule("R06")
@@ -225,6 +237,18 @@ def test_runs_that_failed_because_the_table_was_away_are_continued_when_it_is_ba
 
 
 @pytest.mark.rule("R05")
+def test_with_one_slot_every_topic_has_its_turn(tmp_path: Path) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        site.send(introspection(1))
+        await site.until_states(AWAITING_ACK=1)
+        site.send(ack(1))
+        await site.until_states(ACTIVE=1)
+        await site.until_states(LIVENESS_EXPIRED=1)
+
+    serving(tmp_path, work, slots=1)
+
+
+@pytest.mark.rule("R05")
 def test_there_are_never_more_open_runs_than_slots(tmp_path: Path) -> None:
     async def work(site: Site, service: RegistrationService) -> None:
         for number in range(1, 41):
@@ -313,3 +337,57 @@ def test_ended_runs_are_removed_after_a_while(tmp_path: Path) -> None:
         await site.until(are_gone, 3600)
 
     serving(tmp_path, work, keep=timedelta(minutes=30), tick=60)
+
+
+def test_a_bus_that_fails_or_refuses_its_credentials_while_it_runs_is_reported_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cannot_send(*_: object) -> None:
+        raise OSError("hunter2")
+
+    async def refuses(*_: object) -> None:
+        raise BusRefused("memory refuses this")
+
+    async def work(site: Site, service: RegistrationService) -> None:
+        bus = service.world.bus
+        sources = service.world.sources.values()
+        with monkeypatch.context() as away:
+            away.setattr(bus, "send", cannot_send)
+            away.setattr(bus, "publish", refuses)
+            for source in sources:
+                away.setattr(source, "commit", cannot_send)
+            site.send(introspection(1))
+            await asyncio.sleep(600)
+        await site.until(lambda: site.has_published("NodeRegistrationAccepted"))
+        assert {one.partition(": ")[0] for one in site.view.troubles} >= {
+            "publishing ticks",
+            "publishing events",
+        }
+        assert "publishing events" in site.view.back_again
+
+    site = serving(tmp_path, work)
+    assert "hunter2" not in str(site.view.troubles)
+
+
+def test_a_bus_that_never_answers_does_not_keep_the_service_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never_answers(*_: object) -> int:
+        await asyncio.sleep(100_000)
+        return 0
+
+    async def whole() -> None:
+        site = Site(tmp_path)
+        service = site.service(drain=10)
+        serving = asyncio.create_task(service.serve())
+        await registered(site, range(1, 2))
+        monkeypatch.setattr(service.world.bus, "publish", never_answers)
+        site.send(introspection(2))
+        await site.until_states(AWAITING_ACK=2)
+        await asyncio.sleep(5)
+        service.stop()
+        before = site.clock.elapsed()
+        await serving
+        assert site.clock.elapsed() - before < 30
+
+    run_virtually(whole())

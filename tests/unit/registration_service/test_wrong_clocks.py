@@ -94,6 +94,33 @@ def test_a_clock_of_this_process_that_lags_does_not_shorten_the_life_of_a_node(t
 
 
 @pytest.mark.rule("R03")
+def test_a_node_that_acknowledges_to_a_process_whose_clock_lags_does_not_expire_immediately(
+    tmp_path: Path,
+) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        lag = timedelta(minutes=10)
+        body = introspection(1).model_dump_json().encode()
+        put(site, "NodeIntrospectionEvent", body, timestamp=milliseconds(site, lag))
+        await site.until_states(AWAITING_ACK=1)
+        row: Any = await site.table.read(node_id(1))
+        assert row.ack_deadline > site.clock.now() + lag + timedelta(seconds=20)
+        put(
+            site,
+            "NodeRegistrationAcked",
+            ack(1).model_dump_json().encode(),
+            timestamp=milliseconds(site, lag),
+        )
+        await site.until_states(ACTIVE=1)
+        row = await site.table.read(node_id(1))
+        assert row.liveness_deadline > site.clock.now() + lag + timedelta(seconds=80)
+        # What it saw then says nothing about its clock later.
+        await asyncio.sleep(61)
+        assert service.world.time.now() == site.clock.now()
+
+    serving(tmp_path, work)
+
+
+@pytest.mark.rule("R03")
 def test_a_sender_does_not_choose_the_time_that_its_tick_is_compared_with(tmp_path: Path) -> None:
     async def work(site: Site, service: RegistrationService) -> None:
         await active(site, 2)

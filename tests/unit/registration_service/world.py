@@ -20,6 +20,7 @@ from podium.nodes.breaker import phase_of
 from podium.nodes.registration.reading import CONTRACT, registration_config, registration_plan
 from podium.nodes.registry import NodeRegistry
 from podium.operations.parts import Parts
+from podium.operations.registration.bus_time import BusTime
 from podium.operations.registration.place import Place
 from podium.operations.registration.pool_runs import PoolRuns, PoolView
 from podium.operations.registration.serving import RegistrationService, ServeSettings, World
@@ -52,6 +53,7 @@ class View(ServeView):
         self.dead_codes: list[str] = []
         self.alerts: list[str] = []
         self.troubles: list[str] = []
+        self.back_again: list[str] = []
         self.is_ready = asyncio.Event()
 
     def ready(self) -> None:
@@ -65,6 +67,9 @@ class View(ServeView):
 
     def trouble(self, subject: str, reason: str) -> None:
         self.troubles.append(f"{subject}: {reason}")
+
+    def back(self, subject: str) -> None:
+        self.back_again.append(subject)
 
 
 class Services(MemoryServices):
@@ -84,19 +89,24 @@ class Services(MemoryServices):
 
 class Table(MemoryTable):
     is_down = False
-    renew_seconds = 0.0
+    renew_seconds = write_seconds = 0.0
+    # Of rows that cannot be read.
+    damaged: frozenset[UUID] = frozenset()
 
     async def read(self, node_id: UUID) -> Projection | None:
         self._check()
+        if node_id in self.damaged:
+            raise ValueError("hunter2")
         return await super().read(node_id)
 
     async def write(self, change: TableChange) -> Projection:
         self._check()
+        await asyncio.sleep(self.write_seconds)
         return await super().write(change)
 
-    async def due(self, now: Any, limit: int) -> list[DueNode]:
+    async def due(self, now: Any, limit: int, after: DueNode | None = None) -> list[DueNode]:
         self._check()
-        return await super().due(now, limit)
+        return await super().due(now, limit, after)
 
     async def renew(self, renewals: Any) -> int:
         self._check()
@@ -131,7 +141,8 @@ class Site:
                 ProtocolProjectionReader: self.table,
             }
         )
-        runtime = NodeRuntime(registry, self.clock)
+        time = BusTime(self.clock)
+        runtime = NodeRuntime(registry, time)
         engine = LocalEngine(self.store, self.clock, self.folder, secrets={}, nodes=lambda: runtime)
         parts = Parts(
             self.store,
@@ -166,6 +177,7 @@ class Site:
                 name: phase_of(runtime.breakers.state_of(name), NodeBreaker(), self.clock.elapsed())
                 for name in runtime.breakers.services()
             },
+            time,
         )
         return RegistrationService(world, given, self.view)
 
@@ -179,6 +191,9 @@ class Site:
         """Types, in any order."""
         names = [PLACE.topic(one.topic) for one in CONFIG.published_events]
         return [str(one.header("event_type")) for name in names for one in self.topics.topics[name]]
+
+    async def has_published(self, event_type: str) -> bool:
+        return event_type in self.published()
 
     def dead(self, event_type: str) -> list[str | None]:
         return [one.header("dead_code") for one in self.topics.topics[f"{TOPICS[event_type]}.dead"]]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from podium.artifacts.folder_segments import FolderSegments
 from podium.artifacts.local import LocalArtifacts
 from podium.errors import PodiumError
 from podium.log.artifacts import ArtifactRef
@@ -31,6 +32,9 @@ class FolderBucket:
     def holding(self, ref: ArtifactRef) -> "FolderPart | None":
         name, _, rest = ref.uri.removeprefix("folder://bucket/").partition("#")
         return FolderPart(self, name) if rest else None
+
+    def segments(self, name: str) -> FolderSegments:
+        return FolderSegments(self.folder / name)
 
     async def remove(self, name: str) -> None:
         part = self.store(name)

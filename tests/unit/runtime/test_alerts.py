@@ -55,3 +55,4 @@ def test_without_a_hook_alerts_are_logged(caplog: pytest.LogCaptureFixture) -> N
             "INVALID_TRANSITION (run r1): StepStarted is not possible",
         )
     ]
+    assert vars(caplog.records[0])["fields"] == {"run": "r1"}

@@ -75,6 +75,34 @@ def test_something_impossible_is_alerted_about_once() -> None:
     asyncio.run(scenario())
 
 
+class OvertakenWhileItReads(MemoryStore):
+    """Another projector comes further between two questions of this one."""
+
+    overtaking: Projecting | None = None
+
+    async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> Any:
+        other, self.overtaking = self.overtaking, None
+        if other is not None:
+            await other.catch_up(run_id)
+        return await super().find_steps(run_id, step_ids)
+
+
+def test_a_projector_that_is_overtaken_finds_nothing_impossible() -> None:
+    async def scenario() -> None:
+        store = OvertakenWhileItReads(VirtualClock())
+        scene = Scene(store)
+        lease = await started(store)
+        await scene.projecting().catch_up(R1)
+        for writes in ([event("r1", "StepStarted", "a")], [event("r1", "StepCompleted", "a")]):
+            await store.append(R1, writes, fence=lease.fence)
+            store.overtaking = scene.projecting()
+            await scene.projecting().catch_up(R1)
+        assert scene.alerts == []
+        assert await store.load_summary(R1) == project(await store.read(R1)).summary
+
+    asyncio.run(scenario())
+
+
 class FirstReadMissesOne(MemoryStore):
     """Leaves out a record the first time it is read, as a slow replica might."""
 

@@ -1,14 +1,17 @@
 """Pauses, buses, and a relay that runs by itself; what relays promise over every store is in tests/promises."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from podium.buses.jsonl import JsonLinesBus, read_lines
+from podium.buses.jsonl import JsonLinesBus
 from podium.buses.memory import MemoryBus
+from podium.log.events import EventRecord
 from podium.log.ids import RunId
+from podium.ports.bus import BusRefused
 from podium.runtime.alerts import Alerting
 from podium.runtime.relay import Relay, pause_after
 from podium.stores.memory import MemoryStore
@@ -16,6 +19,7 @@ from podium.testing.clock import VirtualClock
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import started
 from podium.testing.virtual_time import run_virtually
+from tests.json_lines import read_lines
 
 
 @pytest.mark.rule("ES19")
@@ -39,6 +43,35 @@ def test_a_relay_that_runs_delivers_what_comes() -> None:
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
+
+    run_virtually(scenario())
+
+
+def test_credentials_that_the_bus_stops_accepting_are_no_fault_of_an_event() -> None:
+    class Bus(MemoryBus):
+        is_refusing = True
+
+        async def publish(self, records: Sequence[EventRecord]) -> int:
+            if self.is_refusing:
+                raise BusRefused("wrong password")
+            return await super().publish(records)
+
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store, bus = MemoryStore(clock), Bus("kafka")
+        await store.add_bus("kafka")
+        await started(store)
+        relay = Relay(store, bus, Alerting(store, clock), owner="relay")
+        with pytest.raises(BusRefused):
+            await relay.run_once()
+        working = asyncio.create_task(relay.run())
+        await asyncio.sleep(600)
+        assert (bus.published, await store.dead_letters("kafka")) == ([], [])
+        bus.is_refusing = False
+        await asyncio.sleep(20)
+        assert [record.run_seq for record in bus.published] == [1, 2]
+        relay.stop()
+        await working
 
     run_virtually(scenario())
 

@@ -240,3 +240,24 @@ print("t0ken!")
     secrets = ConfiguredSecrets(lambda: sources, {})
     secrets.prefetch(["A", "B", "C"])
     assert (secrets["A"], secrets["B"]) == ("t0ken!", "t0ken!")
+
+
+def test_a_secret_input_is_read_from_a_variable_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    sources = {"CONFIGURED": FileSource(tmp_path / "token")}
+    secrets = ConfiguredSecrets(lambda: sources, {"TOKEN": "from-env"})
+    assert secrets.value_at("env:TOKEN") == "from-env"
+    assert secrets.value_at("env:CONFIGURED") == "from-file"
+    assert secrets.value_at(f"file:{tmp_path / 'token'}") == "from-file"
+    with pytest.raises(SecretNotFound, match="the variable NOTHING is not set"):
+        secrets.value_at("env:NOTHING")
+    with pytest.raises(SecretProviderFailed):
+        secrets.value_at("exec:id")
+
+
+def test_a_run_of_others_names_no_file_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    secrets = ConfiguredSecrets(dict, {"TOKEN": "from-env"}, reads_files=False)
+    assert secrets.value_at("env:TOKEN") == "from-env"
+    with pytest.raises(SecretProviderFailed, match="env:NAME"):
+        secrets.value_at(f"file:{tmp_path / 'token'}")

@@ -97,7 +97,13 @@ def test_each_kind_of_step_says_that_its_output_was_cut(tmp_path: Path) -> None:
     assert "warnings" not in ended.step("I")
 
 
+def test_the_warning_names_the_output_file_that_has_all_of_it(tmp_path: Path) -> None:
+    a = run(tmp_path, sh("seq 1 50000", output_file="all.txt")).step("A")
+    assert [text.rpartition("; ")[2] for text in warnings(a)] == ["all of it is in 'all.txt'"]
+
+
 def test_a_result_that_was_taken_over_does_not_warn_twice() -> None:
-    first = fitted(completed(**text_facts("one\ntwo\n", 5)))
+    facts = text_facts("one\ntwo\n", 5)
+    first = fitted(completed(**facts, artifacts=[{"path": "a.txt"}]), has_output_file=True)
     again = fitted(completed(**first.payload))
     assert len(again.payload["warnings"]) == 1

@@ -103,6 +103,7 @@ def test_the_diff_is_an_artifact_that_later_steps_can_name(tmp_path: Path, repos
     assert "+more" in ended.step("C")["output"]
     (kept,) = ended.step("A")["artifacts"]
     assert kept["path"] == ended.step("A")["diff"] == "diffs/A.1.diff"
+    assert kept["kind"] == "diff"
     assert len(kept["sha256"]) == 64
     assert ended.state["steps"]["A"]["diff"] == "diffs/A.1.diff"
 

@@ -44,8 +44,8 @@ def test_the_examples_of_the_guide_are_valid(
 ) -> None:
     section.write(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for name in section.files:
-        if name.endswith(".yaml"):
+    for name, content in section.files.items():
+        if name.endswith(".yaml") and "\nsteps:" in content:  # other files are lists that these include
             assert run(["validate", "--strict", name]) == 0
 
 

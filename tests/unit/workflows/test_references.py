@@ -169,6 +169,27 @@ def test_a_secret_may_not_stand_where_values_are_kept(part: str) -> None:
 
 
 @pytest.mark.rule("D67")
+@pytest.mark.parametrize(
+    "part",
+    [
+        "when: {expr: \"${inputs.token} == 'x'\"}",
+        "output_file: '${inputs.token}'",
+        "workdir: '${inputs.token}'",
+        "expect: {files: ['${inputs.token}']}",
+        "ssh: {host: '${inputs.token}'}",
+    ],
+)
+def test_a_secret_input_may_not_stand_where_values_are_kept(part: str) -> None:
+    assert errors(f"""
+        inputs: {{token: {{secret: true}}}}
+        steps:
+          - name: A
+            command: [a]
+            {part}
+        """) == [("E308", 5)]
+
+
+@pytest.mark.rule("D67")
 def test_a_secret_may_not_stand_in_the_context() -> None:
     assert errors("secrets: [TOKEN]\ncontext: {a: '${env.TOKEN}'}\nsteps: [{name: A, command: [a]}]") == [
         ("E308", 2)

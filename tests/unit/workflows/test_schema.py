@@ -59,6 +59,7 @@ SEMANTIC: Final = frozenset(
         # values that depend on others, or on what is in them
         Code.WRONG_TYPE,
         Code.OUT_OF_BOUNDS,
+        Code.NOT_ONE_KEY,  # the targets of a notification
         Code.UNKNOWN_VALUE,
         Code.INVALID_FORMAT,
         Code.WRONG_LENGTH,

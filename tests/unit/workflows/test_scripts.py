@@ -1,10 +1,10 @@
-"""`shell:`: values reach a script as variables, and what the shell would not expand is refused."""
+"""`shell:`: values reach a script as variables; what the shell would not expand stays text, with a warning."""
 
 import pytest
 
 from podium.expressions.types import Reference, Template
 from podium.plan.plan import Command
-from tests.unit.workflows.reading import body, errors
+from tests.unit.workflows.reading import body, errors, warnings
 
 CONTEXT = 'context: {name: "a b; rm", files: [a, b]}'
 
@@ -23,6 +23,10 @@ def script(text: str, rest: str = "") -> tuple[str, dict[str, object]]:
 def refused(text: str) -> list[tuple[str, int]]:
     """Codes, and lines of the script."""
     return [(code, line - 5) for code, line in errors(a_script(text))]
+
+
+def problems(text: str) -> list[tuple[str, int]]:
+    return [*errors(text), *warnings(text)]
 
 
 NAME = Template((Reference(("context", "name")),))
@@ -92,8 +96,9 @@ def test_a_list_cannot_be_spread_in_a_script() -> None:
         "cat <<END\ndon't\nEND\necho '${context.name}'",
     ],
 )
-def test_a_reference_where_the_shell_expands_nothing_is_refused(text: str) -> None:
-    assert [code for code, _ in refused(text)] == ["E117"]
+def test_a_reference_where_the_shell_expands_nothing_stays_text_with_a_warning(text: str) -> None:
+    assert [code for code, _ in problems(a_script(text))] == ["E311"]
+    assert script(text) == (text, {})
 
 
 @pytest.mark.rule("D24")
@@ -113,7 +118,12 @@ def test_a_reference_where_the_shell_expands_nothing_is_refused(text: str) -> No
     ],
 )
 def test_quotes_around_it_that_the_shell_does_expand_in_are_fine(text: str) -> None:
-    assert refused(text) == []
+    assert problems(a_script(text)) == []
+
+
+@pytest.mark.rule("D24")
+def test_what_another_language_has_in_single_quotes_is_not_ours() -> None:
+    assert problems(a_script("node -e 'console.log(`${user.name}`)'")) == []
 
 
 @pytest.mark.rule("D24")

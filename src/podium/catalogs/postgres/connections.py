@@ -11,14 +11,14 @@ from podium.ports.catalog import CatalogRefused, CatalogUnavailable, CatalogVers
 from podium.postgres import ConnectionPool
 
 _READ_ONLY: Final = "25006"
-# A table, column, function or schema that is not there.
+# A missing table, column, function or schema.
 _UNDEFINED: Final = frozenset({"42P01", "42703", "42883", "3F000"})
 _NOT_PERMITTED: Final = "42501"
 
 
 @contextmanager
 def without_causes() -> Iterator[None]:
-    """Errors leave without what caused them: not even a traceback shows what the server said."""
+    """Raises errors without their causes, so that not even a traceback shows the server's messages."""
     try:
         yield
     except PodiumError as error:
@@ -27,7 +27,7 @@ def without_causes() -> Iterator[None]:
 
 class Connections(ConnectionPool):
     def translate_error(self, error: psycopg.Error | UnicodeEncodeError) -> PodiumError:
-        """Always an error of ours: what the server says may repeat the row that it refuses."""
+        """Always one of Podium's errors: the server's message may quote the row that it refuses."""
         if isinstance(error, UnicodeEncodeError):
             return CatalogRefused("a registration has a text that is not valid UTF-8")
         state = error.sqlstate

@@ -1,4 +1,4 @@
-"""Bringing the schema of the registration to what this code knows, once, whichever process is first."""
+"""Migrates the registration schema to the version of this code, once, by the first process that needs it."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the registration table asks of PostgreSQL. Each statement is a transaction of its own, and one round trip."""
+"""The statements of the registration table. Each is a transaction of its own, and one round trip."""
 
 from typing import Final
 
@@ -11,19 +11,19 @@ REGISTRATION: Final = (
     'network_id, deployment_id, epoch, "timestamp"'
 )
 
-# The first process that asks decides.
+# The first process that claims it decides.
 CLAIM: Final = "INSERT INTO installation (name) VALUES (%s) ON CONFLICT DO NOTHING"
 OWNER: Final = "SELECT name FROM installation"
 
 READ: Final = f"SELECT {PROJECTION} FROM registration_projection WHERE node_id = %s"
 
-# After a change that stored nothing: was it stored before?
+# After a change that stored nothing: whether it was stored before.
 READ_CHANGED: Final = (
     f"SELECT {PROJECTION} FROM registration_projection WHERE node_id = %s AND last_change = %s"
 )
 
-# Without a row for others, `status` is null and the last two parts find nothing to do. A row that is there can be
-# changed only by its revision; the condition is checked again if another writer was first.
+# Without a row for other systems, `status` is null and the last two parts have nothing to do. An existing row
+# can only be changed with its revision; the condition is checked again if another writer was first.
 WRITE: Final = f"""
 WITH changed AS (
     INSERT INTO registration_projection AS stored (
@@ -90,6 +90,11 @@ WHERE node_id = %s
 
 DUE: Final = """
 SELECT node_id, due_at FROM registration_projection WHERE due_at <= %s ORDER BY due_at, node_id LIMIT %s
+"""
+
+DUE_AFTER: Final = """
+SELECT node_id, due_at FROM registration_projection WHERE due_at <= %s AND (due_at, node_id) > (%s, %s)
+ORDER BY due_at, node_id LIMIT %s
 """
 
 SUMMARY: Final = "SELECT state, count(*), min(due_at) FROM registration_projection GROUP BY state"

@@ -1,4 +1,6 @@
-"""The registration table in PostgreSQL: both sides in one schema, which may be in another database than the log."""
+"""The registration table in PostgreSQL: both parts in one schema, which may be in another database than the
+log.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -55,7 +57,7 @@ class PostgresTable:
         connections: int = 8,
         budget: timedelta = timedelta(seconds=3),
     ) -> None:
-        """On tables that are there. `budget`: how long a call may take until it is `CatalogUnavailable`.
+        """For existing tables. `budget`: how long a call may take until it is `CatalogUnavailable`.
 
         Raises ValueError; its text may quote the address.
         """
@@ -68,10 +70,10 @@ class PostgresTable:
     async def open(
         cls, conninfo: str, *, owner: str | None = None, may_claim: bool = True, **options: Any
     ) -> "PostgresTable":
-        """Connect, and make or migrate the tables. Raises ValueError and `CatalogVersion`, too.
+        """Connect, and create or migrate the tables. Also raises ValueError and `CatalogVersion`.
 
-        `owner`: the installation whose nodes these are; tables of another one are refused. `may_claim`: it becomes the
-        owner of tables that have none.
+        `owner`: the installation whose nodes these are; tables of another one are refused. `may_claim`: it
+        becomes the owner of tables that have none.
         """
         table = cls(conninfo, **options)
         try:
@@ -113,8 +115,11 @@ class PostgresTable:
     async def unsettle(self, node_id: UUID, retry_at: datetime) -> None:
         await self._execute(statements.UNSETTLE, [retry_at, node_id])
 
-    async def due(self, now: datetime, limit: int) -> list[DueNode]:
-        rows = await self._rows(statements.DUE, [now, limit])
+    async def due(self, now: datetime, limit: int, after: DueNode | None = None) -> list[DueNode]:
+        if after is None:
+            rows = await self._rows(statements.DUE, [now, limit])
+        else:
+            rows = await self._rows(statements.DUE_AFTER, [now, after.deadline, after.node_id, limit])
         return [DueNode(node_id=node_id, deadline=deadline) for node_id, deadline in rows]
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
@@ -154,7 +159,7 @@ class PostgresTable:
                 return await done.fetchall()
 
     async def _execute(self, statement: str, values: Sequence[Any]) -> int:
-        """How many rows it changed."""
+        """Returns the number of changed rows."""
         with without_causes():
             async with self._connections.lend() as connection:
                 return (await connection.execute(statement, values)).rowcount

@@ -1,4 +1,4 @@
-"""What a Conductor server answers: of its many fields, those that Podium reads."""
+"""Responses of a Conductor server, reduced to the fields that Podium reads."""
 
 from typing import Any, Final
 
@@ -16,11 +16,10 @@ OPEN_STATUSES: Final = (RUNNING, PAUSED)
 SCHEDULED: Final = "SCHEDULED"
 IN_PROGRESS: Final = "IN_PROGRESS"
 FAILED_FOR_GOOD: Final = "FAILED_WITH_TERMINAL_ERROR"
-CANCELED: Final = "CANCELED"
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel"):
-    """As it is polled, or found in its execution."""
+    """A task as it is polled, or found in its execution."""
 
     task_id: str
     workflow_instance_id: str
@@ -29,7 +28,7 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
     task_def_name: str = ""
     reference_task_name: str = ""
     workflow_type: str = ""
-    # Anything at all, in a task that was forged.
+    # Any value, because a task may be forged.
     input_data: Any = None
     correlation_id: str | None = None
     domain: str | None = None
@@ -43,14 +42,14 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
     start_time: int = 0
     update_time: int = 0
     end_time: int = 0
-    # Another task was made in its place.
+    # Another task replaces it.
     retried: bool = False
     reason_for_incompletion: str | None = None
     output_data: Any = None
 
     @property
     def order(self) -> Any:
-        """What its execution was started with."""
+        """The input of its execution."""
         return self.input_data.get("order") if isinstance(self.input_data, dict) else None
 
 
@@ -67,9 +66,9 @@ class Execution(msgspec.Struct, frozen=True, rename="camel"):
     update_time: int = 0
     start_time: int = 0
     end_time: int = 0
-    # Of the last time it was resumed or retried.
+    # When it was last resumed or retried.
     last_retried_time: int = 0
-    # Empty unless they were asked for.
+    # Empty unless they were requested.
     tasks: tuple[Task, ...] = ()
 
     @property
@@ -78,12 +77,12 @@ class Execution(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def last_task(self) -> Task | None:
-        """Of an execution with one task: the newest one, whatever was retried before."""
+        """The newest task of an execution with one task, whatever was retried before."""
         return self.tasks[-1] if self.tasks else None
 
 
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
-    """Of an execution, from many at once."""
+    """An execution in a list of many."""
 
     workflow_id: str
     status: str
@@ -95,7 +94,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TaskSummary(msgspec.Struct, frozen=True, rename="camel"):
-    """Of a task, from the server's index."""
+    """A task in the server's index."""
 
     task_id: str
     workflow_id: str
@@ -104,7 +103,7 @@ class TaskSummary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PollData(msgspec.Struct, frozen=True, rename="camel"):
-    """Who polled a queue last."""
+    """Which worker polled a queue last."""
 
     queue_name: str
     domain: str | None = None

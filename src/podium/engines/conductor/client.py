@@ -1,4 +1,6 @@
-"""The calls of Conductor's REST interface that Podium makes. None is repeated here: callers know whether it may be."""
+"""The calls of Conductor's REST interface that Podium makes. Calls are not repeated here: callers know
+whether they may be.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,14 +22,16 @@ from podium.engines.conductor.transport import CALL_SECONDS, Transport, message_
 from podium.engines.errors import EngineRefused, EngineUnavailable
 
 _NOT_FOUND: Final = 404
-# What the server answers to a change that the status of an execution does not allow.
+# The server's response to a change that the status of an execution does not allow.
 _CONFLICT: Final = 409
 _INTERNAL: Final = 500
 _SEARCH_SIZE: Final = "500"
 
 
 async def connect(connection: Connection) -> "ConductorClient":
-    """Raises `EngineUnavailable` and `EngineRefused`. The server is healthy and accepts this client."""
+    """Raises `EngineUnavailable` and `EngineRefused`. When it returns, the server is healthy and accepts this
+    client.
+    """
     client = ConductorClient(connection)
     try:
         await client.check()
@@ -38,7 +42,9 @@ async def connect(connection: Connection) -> "ConductorClient":
 
 
 class ConductorClient:
-    """Every call raises `EngineUnavailable` if the server gives no usable answer, `EngineRefused` if it says no."""
+    """Every call raises `EngineUnavailable` if the server gives no usable answer, `EngineRefused` if it
+    refuses.
+    """
 
     def __init__(self, connection: Connection, *, seconds: float = CALL_SECONDS) -> None:
         self.connection = connection
@@ -46,7 +52,7 @@ class ConductorClient:
 
     @property
     def calls(self) -> int:
-        """How many were made, for measurements."""
+        """How many calls were made, for measurements."""
         return self._transport.calls
 
     async def close(self) -> None:
@@ -61,7 +67,7 @@ class ConductorClient:
     # --- the server -------------------------------------------------------------------------------
 
     async def check(self) -> None:
-        """That it is Conductor, healthy, and accepts the token."""
+        """Check that the server is Conductor, is healthy, and accepts the token."""
         if not (await self._transport.get("/health", _Health)).healthy:
             raise EngineUnavailable(
                 f"{self.connection.place} reports that it is not healthy; look at its log"
@@ -87,7 +93,7 @@ class ConductorClient:
             )
 
     async def newest_version(self, workflow: str) -> int | None:
-        """None: it has no definition of this name."""
+        """None if the name is not defined."""
         found = await self._transport.get(
             f"/api/metadata/workflow/{_part(workflow)}/versions", list[_Version]
         )
@@ -104,7 +110,7 @@ class ConductorClient:
         order: Mapping[str, Any],
         domains: Mapping[str, str] | None = None,
     ) -> str:
-        """The id of the new execution. There is no idempotent start: a repeated call starts a second one."""
+        """Start an execution and return its id. Not idempotent: a repeated call starts a second one."""
         body = {
             "name": workflow,
             "version": version,
@@ -115,14 +121,14 @@ class ConductorClient:
         return (await self._transport.send("POST", "/api/workflow", body=body)).text.strip().strip('"')
 
     async def execution(self, execution: str, *, tasks: bool = False) -> Execution | None:
-        """None: there is none with this id, or it was deleted."""
+        """None if there is none with this id, or it was deleted."""
         answer = await self._transport.send(
             "GET", _of(execution), params={"includeTasks": _flag(tasks)}, no=(_NOT_FOUND,)
         )
         return self._transport.decode(answer, Execution) if answer.is_success else None
 
     async def executions(self, executions: Sequence[str]) -> dict[str, Summary]:
-        """By their ids; one that was deleted is left out."""
+        """By their ids; deleted ones are omitted."""
         answer = await self._transport.send(
             "POST", "/api/workflow/bulk/search", params={"includeTasks": "false"}, body=list(executions)
         )
@@ -132,13 +138,15 @@ class ConductorClient:
     async def correlated(
         self, workflow: str, correlation_id: str, *, closed: bool = False, tasks: bool = False
     ) -> list[Execution]:
-        """Executions of this workflow with this correlation id. Without `closed` only RUNNING ones: no PAUSED one."""
+        """Executions of this workflow with this correlation id. Without `closed` only RUNNING ones, not
+        PAUSED ones.
+        """
         params = {"includeClosed": _flag(closed), "includeTasks": _flag(tasks)}
         path = f"/api/workflow/{_part(workflow)}/correlated/{_part(correlation_id)}"
         return await self._transport.get(path, list[Execution], params)
 
     async def pause(self, execution: str) -> bool:
-        """False if it has ended or was deleted. A task that is scheduled already is still handed out."""
+        """False if it has ended or was deleted. A task that is already scheduled is still delivered."""
         answer = await self._transport.send("PUT", f"{_of(execution)}/pause", no=(_NOT_FOUND, _CONFLICT))
         return answer.is_success
 
@@ -152,7 +160,7 @@ class ConductorClient:
         return answer.is_success
 
     async def terminate(self, execution: str, reason: str) -> bool:
-        """False if it was deleted. One that has ended stays as it is."""
+        """False if it was deleted. One that has ended is not changed."""
         answer = await self._transport.send(
             "DELETE", _of(execution), params={"reason": reason}, no=(_NOT_FOUND, _CONFLICT)
         )
@@ -164,7 +172,7 @@ class ConductorClient:
         return answer.is_success
 
     async def remove(self, execution: str) -> bool:
-        """False if it was deleted before."""
+        """False if it was already deleted."""
         params = {"archiveWorkflow": "false"}
         answer = await self._transport.send(
             "DELETE", f"{_of(execution)}/remove", params=params, no=(_NOT_FOUND,)
@@ -176,7 +184,7 @@ class ConductorClient:
     async def poll(
         self, task: str, *, domain: str, worker: str, count: int = 1, timeout_ms: int = 100
     ) -> list[Task]:
-        """Waits the whole time unless `count` tasks are there. A poll that is cancelled may take a task with it."""
+        """Waits the whole time unless `count` tasks are available. A poll that is cancelled may lose a task."""
         params = {
             "workerid": worker,
             "domain": domain,
@@ -188,7 +196,7 @@ class ConductorClient:
         return self._transport.decode(answer, list[Task])
 
     async def polled(self, task: str) -> list[TaskSummary]:
-        """Tasks that a worker has taken and not answered since, as far as the server's index shows them."""
+        """Tasks that a worker has polled and not answered since, according to the server's index."""
         params = {"query": f"status={IN_PROGRESS} AND taskType={task}", "size": _SEARCH_SIZE}
         return (await self._transport.get("/api/tasks/search", _Tasks, params)).results
 
@@ -202,10 +210,11 @@ class ConductorClient:
         output: Mapping[str, Any] | None = None,
         worker: str | None = None,
     ) -> bool:
-        """False if the task or its execution was deleted. True proves nothing: an update after the end is dropped.
+        """False if the task or its execution was deleted. True proves nothing: an update after the end is
+        dropped.
 
-        IN_PROGRESS gives the task back; it is handed out again after `callback_after` whole seconds. So it also wakes a
-        task that is SCHEDULED; one that is held by a worker would be handed out twice.
+        IN_PROGRESS returns the task; it is delivered again after `callback_after` whole seconds. So it also
+        wakes a task that is SCHEDULED; one that is held by a worker would be delivered twice.
         """
         body: dict[str, Any] = {"status": status, "callbackAfterSeconds": callback_after}
         body |= {"outputData": output or {}, "workerId": worker or task.worker_id or ""}
@@ -215,14 +224,14 @@ class ConductorClient:
         return (await self._transport.send("POST", "/api/tasks", body=body, no=(_NOT_FOUND,))).is_success
 
     async def log(self, task_id: str, line: str) -> None:
-        """A line on the page of the task. The server takes one for a task that does not exist, too."""
+        """Add a line to the page of the task. The server accepts it even if the task does not exist."""
         await self._transport.send("POST", f"/api/tasks/{_part(task_id)}/log", text=line)
 
     async def log_lines(self, task_id: str) -> list[LogLine]:
         return await self._transport.get(f"/api/tasks/{_part(task_id)}/log", list[LogLine])
 
     async def poll_data(self, task: str) -> list[PollData]:
-        """Which worker polled last, for every domain of the task's queue."""
+        """The last worker that polled, for every domain of the task's queue."""
         return await self._transport.get("/api/tasks/queue/polldata", list[PollData], {"taskType": task})
 
 
@@ -251,7 +260,7 @@ def _of(execution: str) -> str:
 
 
 def _part(text: str) -> str:
-    """Of a path: ids of runs have dots and other characters with a meaning in URLs."""
+    """A quoted part of a path: ids of runs contain dots and other characters that are special in URLs."""
     return quote(text, safe="")
 
 

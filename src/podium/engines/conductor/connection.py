@@ -1,4 +1,6 @@
-"""Where a Conductor server is, and how to prove who asks. Without `httpx2`: commands know it before they need that."""
+"""The address of a Conductor server, and the client's credentials. Does not use `httpx2`: commands need this
+before they need that.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +13,7 @@ from podium.errors import InvalidConfiguration
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Where a server is, and how to prove who asks. The URL is that of the server, without `/api`."""
+    """The address of a server, and the client's credentials. The URL is that of the server, without `/api`."""
 
     url: str = DEFAULT_URL
     queue: str = DEFAULT_QUEUE
@@ -20,23 +22,23 @@ class Connection(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "url", server_url(self.url))
         if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
-            # Not quoted. It would be refused, and shown, when it is sent.
+            # The token itself is not quoted: it would be refused, and shown, when it is sent.
             raise InvalidConfiguration(
                 "the token for Conductor has characters that cannot be sent, such as a line break; check --token-file "
                 "or PODIUM_CONDUCTOR_TOKEN"
             )
 
     def __repr__(self) -> str:
-        """Without the token."""
+        """Omits the token."""
         return f"Connection({self.url!r}, {self.queue!r})"
 
     def facts(self) -> dict[str, Any]:
-        """What is kept with a run, so that others find the server; nothing secret."""
+        """What is stored with a run, so that others find the server; contains no secrets."""
         return {"url": self.url, "queue": self.queue}
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], token: str | None) -> "Connection":
-        """To the server that a run was started on."""
+        """A connection to the server on which a run was started."""
         given = {name: facts[name] for name in ("url", "queue") if name in facts}
         return cls(**given, token=token)
 
@@ -49,7 +51,7 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 def server_url(given: str) -> str:
-    """In one spelling. Raises `InvalidConfiguration` for what is not the URL of a server."""
+    """A normalized server URL. Raises `InvalidConfiguration` if it is not valid."""
     reason = _reason_against(given)
     if reason is not None:
         raise InvalidConfiguration(
@@ -65,7 +67,7 @@ def _reason_against(given: str) -> str | None:
     except ValueError:
         return f"{given!r} is not valid"
     if parts.username is not None or parts.password is not None:
-        # Not quoted: it would show the password.
+        # Not quoted, because that would show the password.
         return "must not contain a user or password (a token belongs in --token-file)"
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
         return f"{given!r} is not valid"

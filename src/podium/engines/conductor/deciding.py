@@ -1,7 +1,8 @@
-"""One run on the worker that decides about it: it hosts the follower while anything is in progress.
+"""One run on the worker that decides about it, which hosts the follower while anything is in progress.
 
-Steps for which this worker has a free slot are carried out here. The others wait for one or are handed out, whichever
-comes first: their start is in the log, any worker may carry them out, and their end comes back through the log.
+Steps for which this worker has a free slot are executed here. The others wait for one or are handed out,
+whichever comes first: their start is in the log, any worker may execute them, and their end is read from the
+log.
 """
 
 import asyncio
@@ -21,15 +22,17 @@ from podium.machine.answers import stop_code
 from podium.machine.commands import CancelTask, Probe, RunTask
 from podium.machine.following import Abandoned
 from podium.machine.task_queue import TaskKey
+from podium.ports.log_fields import about
 from podium.runtime.attempt_lease import AttemptTakenOver
 from podium.runtime.attempts import AttemptNotStarted, Attempts
 from podium.runtime.engine_attempt import StopRequest, WorkerStopped
 
 _LOG: Final = logging.getLogger(__name__)
 _READ_LIMIT: Final = 1000
-# Handed out and not started: enough to keep other workers busy, and the rest is for the worker that is free first.
+# Handed out and not started: enough to keep other workers busy; the rest is for the first worker that becomes
+# free.
 _MAX_QUEUED: Final = 64
-# Timers that are due sooner are this worker's own: the server counts whole seconds.
+# This worker handles timers that are due sooner itself, because the server counts whole seconds.
 STAY_SECONDS: Final = 5.0
 _PAUSE: Final = 0.2
 _MAX_PAUSE: Final = 2.0
@@ -38,7 +41,7 @@ _MOVING: Final = frozenset({"task", "record", "probe", "start"})
 
 
 class DecidingLoop(RunLoop):
-    """`fence` is the run's, as it is now. `hand_out` returns when the server has the attempt."""
+    """`fence` returns the run's current fence. `hand_out` returns when the server has the attempt."""
 
     def __init__(
         self,
@@ -64,12 +67,12 @@ class DecidingLoop(RunLoop):
         self._on_turn = on_turn
         self._may_rest = may_rest
         self._stops: dict[TaskKey, StopRequest] = {}
-        # In the log as started, and neither under way here nor handed out.
+        # Recorded as started, but neither running here nor handed out.
         self._backlog: dict[TaskKey, RunTask] = {}
-        # Handed out, and not ended; those of them that a worker holds.
+        # Handed out and not ended; those of them that a worker holds.
         self.handed_out: set[TaskKey] = set()
         self.held: frozenset[TaskKey] = frozenset()
-        # Those that the server has not taken yet.
+        # Those that the server has not accepted yet.
         self.on_the_way: set[TaskKey] = set()
         # Read by the task that follows the log.
         self._incoming: list[LoggedEvent] = []
@@ -83,15 +86,15 @@ class DecidingLoop(RunLoop):
         self._slots.leave(self._take_from_backlog)
         super().close()
 
-    # --- the run is this worker's -----------------------------------------------------------------
+    # --- ownership of the run ---------------------------------------------------------------------
 
     def lose(self, error: PodiumError) -> None:
-        """Another worker has the run."""
+        """Another worker owns the run."""
         self._lost = self._lost or error
         self.nudge()
 
     def leave(self) -> None:
-        """Start nothing more, and end as soon as nothing is under way here."""
+        """Start nothing more, and end as soon as nothing is running here."""
         self.is_leaving = True
         self.wake()
 
@@ -109,16 +112,16 @@ class DecidingLoop(RunLoop):
         return self._may_rest() and not (self._backlog or self.handed_out or self.is_moving)
 
     def left_behind(self) -> dict[TaskKey, StopRequest]:
-        """Attempts that are still under way here when the run is another worker's."""
+        """Attempts that are still running here when another worker owns the run."""
         return {key: self._stops[key] for key in self.attempts if key in self._stops}
 
     def next_due(self) -> float | None:
-        """In how many seconds the server has to give the run to a worker; None: when it is woken."""
+        """After how many seconds the server has to deliver the run to a worker; None: only when it is woken."""
         return self._due
 
     @property
     def is_moving(self) -> bool:
-        """Something but a person, or a distant timer, lets the run continue."""
+        """Whether the run can continue without a person or a distant timer."""
         machine = self.follower.machine
         owed = {one.kind for one in machine.obligations()}
         soon = self.next_timer()
@@ -147,7 +150,7 @@ class DecidingLoop(RunLoop):
         super().learn(events)
 
     def incoming(self, events: Sequence[LoggedEvent]) -> None:
-        """From the task that follows the log."""
+        """Called by the task that follows the log."""
         if events and events[-1].run_seq > self.follower.machine.last_seq:
             self._incoming += events
             self.nudge()
@@ -180,7 +183,7 @@ class DecidingLoop(RunLoop):
         return None
 
     def _launch(self, order: AttemptOrder) -> Attempt:
-        """With a slot."""
+        """Start an attempt, which takes a slot."""
         key = (order.path, order.attempt)
         stop = self._stops[key] = StopRequest(waits_for_holder=True)
         task = asyncio.create_task(self._carry_out(order, stop))
@@ -206,12 +209,14 @@ class DecidingLoop(RunLoop):
                 _LOG.warning("%s; another worker may carry it out", error)
                 return await self._leave_to_others(order)
             except AttemptTakenOver as error:
-                _LOG.warning("attempt %s of %r of run %s: %s", order.attempt, order.path, self.run_id, error)
+                fields = about(run=self.run_id, step=order.path)
+                shown = (order.attempt, order.path, self.run_id, error)
+                _LOG.warning("attempt %s of %r of run %s: %s", *shown, extra=fields)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE)
 
     async def _leave_to_others(self, order: AttemptOrder) -> AttemptEnd:
-        """This host cannot prepare the run. Its end comes back through the log."""
+        """This host cannot prepare the run. The end of the attempt is read from the log."""
         key, before = (order.path, order.attempt), Written()
         if order.before or order.dropped:
             before = await self.write_log(order.before, order.dropped)
@@ -229,7 +234,7 @@ class DecidingLoop(RunLoop):
         return isinstance(error, PodiumError | asyncio.CancelledError)
 
     def _take_from_backlog(self) -> bool:
-        """A slot is free."""
+        """Called when a slot becomes free."""
         if self.is_leaving or self._lost is not None or not self._backlog or not self._slots.take():
             return False
         key = next(iter(self._backlog))
@@ -268,11 +273,15 @@ class DecidingLoop(RunLoop):
         self.beside(self._end(key, stop))
 
     async def _end(self, key: TaskKey, stop: StopRequest) -> None:
-        """Of an attempt that is not under way here: its holder answers the stop, or this worker does if none has it."""
+        """End an attempt that is not running here: its holder answers the stop, or this worker does if there
+        is none.
+        """
         try:
             done = await self._carry_out(AttemptOrder(self.run_id, *key), stop)
         except PodiumError as error:
-            _LOG.info("attempt %s of %r of run %s was not ended here: %s", key[1], key[0], self.run_id, error)
+            fields = about(run=self.run_id, step=key[0])
+            shown = (key[1], key[0], self.run_id, error)
+            _LOG.info("attempt %s of %r of run %s was not ended here: %s", *shown, extra=fields)
             return
         finally:
             if self._stops.get(key) is stop:

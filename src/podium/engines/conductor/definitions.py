@@ -1,7 +1,7 @@
-"""The task and workflow definitions that a worker registers, with the version that this adapter owns.
+"""The task and workflow definitions that a worker registers, with a version that belongs to this adapter.
 
-Every setting was tried on a server; each has its reason below. A newer adapter raises `VERSION`; an older one then
-refuses to start, because it would overwrite settings that it does not know.
+Every setting was tested on a server; each has its reason below. A newer adapter raises `VERSION`; an older
+one then refuses to start, because it would overwrite settings that it does not know.
 """
 
 from typing import Any, Final
@@ -11,7 +11,7 @@ from podium.engines.conductor.names import Names
 from podium.engines.errors import EngineRefused
 
 VERSION: Final = 1
-# A worker that was killed is noticed after this; it extends the time by heartbeats.
+# The death of a worker is detected after this time; heartbeats extend it.
 RESPONSE_TIMEOUT_SECONDS: Final = 10
 # Required by the server. No mail is sent to it.
 _OWNER: Final = "podium@localhost.local"
@@ -29,7 +29,7 @@ _WORKFLOW_SETTINGS: Final = {
     "version": VERSION,
     "schemaVersion": 2,
     "ownerEmail": _OWNER,
-    # None. With one, not every worker that was killed is noticed in time.
+    # No timeout: with one, the death of a worker is not always detected in time.
     "timeoutSeconds": 0,
     "timeoutPolicy": "ALERT_ONLY",
     # Otherwise a completed execution can be restarted on Conductor's page.

@@ -48,7 +48,7 @@ class ConductorEngine(ServerEngine):
     async def start_execution(self, run: Run) -> None:
         names, domain = await self._known_names(), self._domain_of(run)
         async with await connect(self._connection) as client:
-            # A server that was set up anew has none until a worker starts.
+            # A newly installed server has no definitions until a worker starts.
             await register(client, names)
             await self._start_or_revive(client, names, run, domain)
 

@@ -1,6 +1,6 @@
-"""Runs as their logs leave them, for a worker that carries out attempts of runs that others decide about.
+"""Runs in the state of their logs, for a worker that executes attempts of runs that others decide about.
 
-Each is folded once in a process and kept up to date while attempts of it are under way here.
+Each is folded once per process and kept up to date while attempts of it are running here.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from podium.runtime.spilling import whole
 
 _MAX_IDLE: Final = 100
 _PAGE: Final = 1000
-# Until a store that was away is asked again.
+# Delay before an unavailable store is tried again.
 _AWAY_SECONDS: Final = 2.0
 
 
@@ -38,7 +38,7 @@ class FoldedRun:
         self._following: asyncio.Task[None] | None = None
 
     def owed(self, path: str, attempt: int) -> RunTask | CancelTask | None:
-        """What a worker is to do about an attempt that has started; None: nothing waits for its end."""
+        """What a worker has to do about an attempt that has started; None if its end is not awaited."""
         visit = self._machine.waits.get((path, attempt))
         if visit is None or not self._machine.has_started(path, attempt):
             return None
@@ -46,7 +46,7 @@ class FoldedRun:
         return found if isinstance(found, RunTask | CancelTask) else None
 
     async def read_on(self) -> None:
-        """To the end of the log."""
+        """Read to the end of the log."""
         async with self._reading:
             while records := await self._parts.store.read(
                 self._run_id, after=self._machine.last_seq, limit=_PAGE
@@ -62,7 +62,7 @@ class FoldedRun:
 
     @contextlib.contextmanager
     def listening(self, listener: Callable[[], None]) -> Iterator[None]:
-        """`listener` is called whenever there is something new in the log."""
+        """`listener` is called whenever the log has new records."""
         self._listeners.append(listener)
         if self._following is None:
             self._following = asyncio.create_task(self._follow())
@@ -76,7 +76,7 @@ class FoldedRun:
 
     async def _follow(self) -> None:
         while True:
-            # Without it a step that is under way here would not learn that it is to stop.
+            # Without it a running step on this worker would not learn that it has to stop.
             with contextlib.suppress(StoreUnavailable):
                 async for _ in self._parts.store.watch(self._run_id, after=self._machine.last_seq):
                     await self.read_on()
@@ -84,7 +84,7 @@ class FoldedRun:
 
 
 class FoldedRuns:
-    """The runs of a worker; some that are idle are kept, for their next attempt."""
+    """The runs of a worker; some idle ones are kept for their next attempt."""
 
     def __init__(self, parts: LocalParts, hosted: HostedRuns) -> None:
         self._parts = parts
@@ -94,7 +94,7 @@ class FoldedRuns:
 
     @contextlib.asynccontextmanager
     async def use(self, run_id: RunId) -> AsyncIterator[FoldedRun]:
-        """Read to the end of its log. Raises `NotItsExecution` of a run of another engine."""
+        """A run, read to the end of its log. Raises `NotItsExecution` for a run of another engine."""
         async with self._opening.setdefault(run_id, asyncio.Lock()):
             run = self._runs.get(run_id) or await self._open(run_id)
         run.users += 1

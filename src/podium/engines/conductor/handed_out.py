@@ -1,4 +1,4 @@
-"""Attempts of a run that other workers carry out, as the worker sees them that decides about the run."""
+"""Attempts of a run that other workers execute, as seen by the worker that decides about the run."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,7 @@ from podium.engines.conductor.site import Site
 from podium.errors import PodiumError
 from podium.log.ids import RunId
 from podium.machine.task_queue import TaskKey
+from podium.ports.log_fields import about
 
 _LOG: Final = logging.getLogger(__name__)
 _SETTLED_SECONDS: Final = 0.3
@@ -27,7 +28,7 @@ class HandedOutAttempts:
         await patiently(lambda: site.executions.hand_out(self._run_id, site.domain, path, attempt))
 
     async def under_way(self, loop: DecidingLoop) -> set[TaskKey]:
-        """Started attempts that a worker holds, or will get from the server."""
+        """Started attempts that a worker holds or will receive from the server."""
         machine = loop.follower.machine
         started = {key for key in machine.waits if isinstance(key, tuple) and len(key) == 2}
         started = {key for key in started if machine.has_started(*key)}
@@ -46,21 +47,23 @@ class HandedOutAttempts:
         return {(path, int(attempt)) for path, _, attempt in (name.rpartition("|") for name in names)}
 
     async def look_for_missing(self, loop: DecidingLoop) -> None:
-        """An execution that was terminated or deleted by hand is handed out again."""
+        """Hand out again attempts whose execution was terminated or deleted by a person."""
         if not loop.handed_out:
             return
         missing = await self._missing(loop)
         if missing:
-            # They may have ended while they were looked for.
+            # They may have ended during the check.
             await asyncio.sleep(_SETTLED_SECONDS)
             missing &= await self._missing(loop)
         for key in missing:
-            _LOG.warning("attempt %s of %r of run %s is handed out again", key[1], key[0], self._run_id)
+            fields = about(run=self._run_id, step=key[0])
+            shown = (key[1], key[0], self._run_id)
+            _LOG.warning("attempt %s of %r of run %s is handed out again", *shown, extra=fields)
             loop.hand_out(key)
         loop.wake()
 
     async def _missing(self, loop: DecidingLoop) -> set[TaskKey]:
-        """Handed out, neither open nor held, and not ended."""
+        """Attempts that were handed out, are neither open nor held, and have not ended."""
         held = await self._held()
         loop.held = frozenset(held)
         missing = loop.handed_out - held - await self._open()

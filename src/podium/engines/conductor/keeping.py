@@ -1,7 +1,8 @@
 """A worker keeps the task of a run, and the run's lease, while anything in the run is in progress.
 
-It gives both back when only a person, or a distant timer, can let the run continue. The lease is parked then: the run
-keeps its slot and belongs to no process. The task waits in the server's queue until it is due, or is woken.
+It returns both when only a person, or a distant timer, can let the run continue. The lease is parked then:
+the run keeps its slot and belongs to no process. The task waits in the server's queue until it is due, or is
+woken.
 """
 
 import contextlib
@@ -18,11 +19,12 @@ from podium.log.engines import CONDUCTOR
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
+from podium.ports.log_fields import about
 from podium.runtime.ends import ended_by, last_end
 from podium.runtime.lock import RunLocked
 
 _LOG: Final = logging.getLogger(__name__)
-# How long a task waits whose run another worker has.
+# Delay of a task whose run another worker has.
 _HELD_SECONDS: Final = 1
 
 
@@ -38,7 +40,7 @@ class KeptRuns:
         return run_id in self._kept
 
     async def keep(self, task: Task) -> None:
-        """Until the run has ended, waits, or is another worker's. Raises nothing."""
+        """Keep a run until it has ended, waits, or another worker has it. Never raises."""
         try:
             await self._keep(task)
         except PodiumError as error:
@@ -59,7 +61,8 @@ class KeptRuns:
             return await self._report_end(run, task)
         if not await self._is_its_execution(run, task):
             return await self._site.executions.end_other(task.workflow_instance_id, run_id)
-        # The server may deliver a task twice, also at the same time: nothing is awaited between these two lines.
+        # The server may deliver a task twice, even concurrently: there must be no await between these two
+        # lines.
         if run_id in self._kept:
             return self._kept[run_id].deliver(task)
         kept = self._kept[run_id] = KeptRun(self._site, run, task)
@@ -72,7 +75,7 @@ class KeptRuns:
         except RunLocked:
             await self._give_back(task, _HELD_SECONDS)
         except StaleFence as error:
-            _LOG.info("run %s is another worker's now: %s", run_id, error)
+            _LOG.info("run %s is another worker's now: %s", run_id, error, extra=about(run=run_id))
         finally:
             del self._kept[run_id]
 
@@ -89,12 +92,12 @@ class KeptRuns:
         await self._site.executions.report_end(task, ended_by(end))
 
     async def _give_back(self, task: Task, seconds: int) -> None:
-        """If the server is away, it gives the task to another worker when it is back."""
+        """If the server is unavailable, it gives the task to another worker later."""
         with contextlib.suppress(PodiumError):
             await self._site.client.update(task, IN_PROGRESS, callback_after=seconds)
 
     def leave(self) -> None:
-        """The worker ends: nothing more starts, and runs are given back as soon as nothing is under way here."""
+        """The worker ends: nothing more starts, and runs are returned as soon as nothing is running here."""
         self._is_closed = True
         for kept in self._kept.values():
             kept.leave()

@@ -1,9 +1,10 @@
-"""One run, as long as a worker keeps its task: opened, decided about, and given back or shown as ended.
+"""One run while a worker keeps its task: opened, decided about, and then returned or reported as ended.
 
-    run_lease   whose run it is                 handed_out   attempts that other workers carry out
+    run_lease   ownership of the run            handed_out   attempts that other workers execute
     deciding    the loop around the follower    mirroring    what Conductor's page shows
 
-Beside the loop the worker sends heartbeats, follows the log, and looks at what people change in Conductor.
+Concurrently with the loop the worker sends heartbeats, follows the log, and checks for changes that people
+make in Conductor.
 """
 
 import asyncio
@@ -37,15 +38,16 @@ from podium.log.transitions import RunStatus
 from podium.machine.following import Follower
 from podium.plan.capabilities import parallel_limit
 from podium.ports.engine import RunEnded
+from podium.ports.log_fields import about
 from podium.runtime import holders
 from podium.runtime.ends import ended_by, last_end
 from podium.runtime.lock import RunLocked
 
 _LOG: Final = logging.getLogger(__name__)
 _FOLLOW_SECONDS: Final = 0.01
-# For a person: the server has no "never".
+# A year, for a run that waits for a person: the server has no "never".
 _LONG_SECONDS: Final = 365 * 86_400
-# So long after a timer was due, a run that still waits for it is woken.
+# If a timer is overdue by this much and its run still waits, the run is woken.
 _LATE: Final = timedelta(seconds=5)
 
 
@@ -58,11 +60,11 @@ class KeptRun:
         self._run = run
         self._run_id = run.identity.run_id
         self._task = task
-        # It was ended by hand: nothing can be said to the server about it.
+        # It was ended by a person: the server accepts no more updates for it.
         self._is_task_gone = False
-        # A worker gave the run back: its execution had the run's status then.
+        # A worker returned the run: its execution had the run's status at that time.
         self._was_parked = False
-        # What someone changed in Conductor is left as it is until the record of it in the log is folded.
+        # A change made in Conductor is left as it is until its record in the log is folded.
         self._leave_status_until = 0
         self._lease = RunLease(self._store, self._run_id)
         self._handed_out = HandedOutAttempts(site, self._run_id)
@@ -78,7 +80,9 @@ class KeptRun:
             self._loop.leave()
 
     def deliver(self, task: Task) -> None:
-        """Once more, while it is kept. It is a new one if the server gave the old one up, or it was retried by hand."""
+        """The task was delivered again while it is kept. It is a new one if the server gave up the old one,
+        or a person retried it.
+        """
         is_of_execution = task.workflow_instance_id == self._task.workflow_instance_id
         if is_of_execution and task.retry_count > self._task.retry_count:
             self._task, self._is_task_gone = task, False
@@ -105,7 +109,7 @@ class KeptRun:
         finally:
             loop.close()
             if loop.attempts:
-                # They are this worker's, also if another one decides about the run.
+                # These attempts belong to this worker, even if another one decides about the run.
                 self._site.beside(listen_for_stops(self._site.folded, loop.run_id, loop.left_behind()))
         if is_over:
             await self._lease.release()
@@ -126,11 +130,13 @@ class KeptRun:
             return await self._site.opening.open(self._run, self._lease.claimant)
 
     async def _adopt(self, fence: Fence) -> None:
-        """The first execution that claims the run is the run's; another one is, if that was deleted."""
+        """The first execution that claims the run becomes the run's execution; if that was deleted, another
+        one does.
+        """
         execution, known = self._task.workflow_instance_id, self._run.engine
         assert isinstance(known, ConductorRunRef)
         if known.provider_run_id != execution:
-            # One that was started anew has no status yet that someone could have changed.
+            # A newly started execution has no status yet that a person could have changed.
             self._was_parked = False
             ref = msgspec.structs.replace(known, provider_run_id=execution)
             await self._store.set_engine(self._run_id, ref, fence=fence)
@@ -175,7 +181,7 @@ class KeptRun:
             await self._look_at_status()
             is_over = await loop.drive()
             if not is_over:
-                # A worker that ends may not have shown yet what the log says.
+                # A worker that ends may not have mirrored the log's status yet.
                 await self._mirror.settle()
             return is_over
 
@@ -186,7 +192,9 @@ class KeptRun:
             self._mirror.want(bool(machine.hold.reasons))
 
     async def _look_at_status(self) -> None:
-        """What differs from the log was changed by hand, unless the worker that had the run could not mirror it."""
+        """A difference from the log was made by a person, unless the worker that had the run could not mirror
+        its status.
+        """
         try:
             found = await self._site.client.execution(self._task.workflow_instance_id)
             if found is None or not found.is_open:
@@ -195,17 +203,17 @@ class KeptRun:
             if self._was_parked and self._mirror.is_paused != await self._is_paused():
                 await self._pause_or_resume(found)
         except PodiumError:
-            # What it shows later is not someone's change, either.
+            # What it shows later was not changed by a person, either.
             self._mirror.forget()
 
     async def _is_paused(self) -> bool:
-        """Now that the run is this worker's: while it was read first, another one may have paused or resumed it."""
+        """Read again now that this worker has the run: another one may have paused or resumed it before."""
         return (await self._store.get_run(self._run_id)).status is RunStatus.PAUSED
 
-    # --- beside the loop --------------------------------------------------------------------------
+    # --- concurrent with the loop -----------------------------------------------------------------
 
     async def _follow(self, loop: DecidingLoop) -> None:
-        """The log, for what others append to it."""
+        """Follow the log for records of other processes."""
         while True:
             with contextlib.suppress(StoreUnavailable):
                 after = loop.follower.machine.last_seq
@@ -213,7 +221,7 @@ class KeptRun:
                     folded = loop.follower.machine.last_seq
                     new = [record for record in records if record.run_seq > folded]
                     loop.incoming(await self._site.attempts.logged(new))
-                    # What this worker appends itself is read here, too: together, and not one by one.
+                    # Records of this worker are read here, too: in batches, and not one by one.
                     await asyncio.sleep(_FOLLOW_SECONDS)
             await asyncio.sleep(BEAT_SECONDS)
 
@@ -226,7 +234,7 @@ class KeptRun:
                 if self._loop is not None:
                     await self._handed_out.look_for_missing(self._loop)
             except PodiumError as error:
-                _LOG.warning("run %s: %s", self._run_id, error)
+                _LOG.warning("run %s: %s", self._run_id, error, extra=about(run=self._run_id))
 
     async def _look_at_execution(self) -> None:
         client, execution = self._site.client, self._task.workflow_instance_id
@@ -246,7 +254,9 @@ class KeptRun:
             await self._pause_or_resume(found)
 
     async def _pause_or_resume(self, found: Execution) -> None:
-        """As someone has in Conductor. If that is refused, the execution is set back to what the log says."""
+        """Pause or resume the run as a person did in Conductor. If that is refused, the execution is reset to
+        the log's status.
+        """
         self._leave_status_until = sys.maxsize
         try:
             await wish(self._site, self._run, found)
@@ -259,10 +269,14 @@ class KeptRun:
             self._loop.nudge()
 
     async def _replace_execution(self) -> None:
-        """It was deleted, or ended by hand: the run continues, and another one, or that one again, shows its end."""
+        """The execution was deleted, or ended by a person: the run continues, and another one, or the same
+        one again, shows its end.
+        """
         site = self._site
         _LOG.warning(
-            "the execution of run %s was removed or ended by hand; it gets another one", self._run_id
+            "the execution of run %s was removed or ended by hand; it gets another one",
+            self._run_id,
+            extra=about(run=self._run_id),
         )
         execution = await site.executions.revive(await self._store.get_run(self._run_id), site.domain)
         found = await site.client.execution(execution, tasks=True)
@@ -275,21 +289,22 @@ class KeptRun:
         if self._lease.lease is not None:
             await self._adopt(self._lease.fence())
 
-    # --- giving the run back ----------------------------------------------------------------------
+    # --- returning the run ------------------------------------------------------------------------
 
     async def _park(self, loop: DecidingLoop) -> None:
         await self._remember_timer(loop.next_due())
         if self._mirror.is_true:
             await self._lease.park()
         else:
-            # As after a crash. The next worker would take what Conductor shows of a parked run for someone's change.
+            # As after a crash. Otherwise the next worker would take the status of a parked run for a change
+            # by a person.
             await self._lease.release()
         seconds = 0.0 if loop.is_leaving else loop.next_due()
         await self._task_log.flush()
         await self._wait_for(loop.follower.machine.last_seq, seconds)
 
     async def _remember_timer(self, seconds: float | None) -> None:
-        """In the store: what the server remembers of it, someone may change by hand, and a server may lose."""
+        """Store the timer in the store: a person may change the server's copy, and the server may lose it."""
         if seconds is None:
             await self._store.append(self._run_id, [], fence=self._lease.fence(), drop_wake_ups=[PARKED])
             return
@@ -298,7 +313,9 @@ class KeptRun:
         await self._store.append(self._run_id, [], fence=self._lease.fence(), set_wake_ups=[wake_up])
 
     async def _wait_for(self, seq: int, seconds: float | None) -> None:
-        """The task waits; a signal between the decision and the server's answer must not wait with it."""
+        """The task waits; but a signal between the decision and the server's answer must not be delayed by
+        that.
+        """
         site = self._site
         after = _LONG_SECONDS if seconds is None else max(0, int(seconds))
         await self._heartbeats.settle()
@@ -322,7 +339,7 @@ class KeptRun:
     async def _show_end(self, run: Run, end: RunEnded) -> None:
         executions = self._site.executions
         if not await executions.report_end(self._task, end):
-            # A worker gets its new task, and ends it as the run has ended.
+            # A worker gets its new task, and ends it with the status of the run.
             await executions.revive(run, self._site.domain)
 
 
@@ -330,7 +347,7 @@ class KeptRun:
 def _beside(
     work: Coroutine[Any, Any, None], on_error: Callable[[PodiumError], None] | None = None
 ) -> Iterator[None]:
-    """Without any part of it a run would wait for ever: if one fails, the run is given back."""
+    """Every part is necessary, otherwise a run could wait forever: if one fails, the run is returned."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: _report(done, on_error))
     try:

@@ -1,6 +1,7 @@
-"""What Conductor's page shows of a run that a worker decides about; and what people change there.
+"""What Conductor's page shows of a run that a worker decides about; and changes that people make there.
 
-The status is mirrored: PAUSED while the run is held. Starts and ends of steps are lines in the log of the task.
+The status is mirrored: PAUSED while the run is held. Starts and ends of steps are lines in the log of the
+task.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from podium.log.drafts import LoggedEvent
 from podium.log.events import EventType
 
 _LOG: Final = logging.getLogger(__name__)
-# Of the log of a task.
+# Limit for the log of a task.
 _MAX_LINES_PER_SECOND: Final = 10
 _VERBS: Final = {
     EventType.STEP_STARTED: "started",
@@ -28,22 +29,24 @@ _VERBS: Final = {
 }
 _PAUSE: Final = 0.2
 _MAX_PAUSE: Final = 5.0
-# What a worker that ends waits for its last change.
+# How long a worker that ends waits for its last change.
 _SETTLE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
 
 
 def wish_id(found: Execution | Summary, kind: str) -> str:
-    """Of the signal for a change that someone made in Conductor: one change is one signal, however often it is seen.
+    """The id of the signal for a change that a person made in Conductor: one change is one signal, however
+    often it is seen.
 
-    An execution that runs can be paused once, and a paused one be resumed once: then its time of that has changed.
+    A running execution can be paused once, and a paused one resumed once: then the corresponding time has
+    changed.
     """
     when = found.end_time if kind == "CANCEL" else found.last_retried_time
     return signal_id(found.workflow_id, f"{kind}|{found.create_time}|{when}")
 
 
 class TaskLog:
-    """At most so many lines in a second; what is left out is counted."""
+    """At most this many lines per second; omitted lines are counted."""
 
     def __init__(self, client: ConductorClient, task_id: str) -> None:
         self._client = client
@@ -77,16 +80,18 @@ class TaskLog:
 
 
 class Mirror:
-    """`wanted`: whether the run is held. `is_paused`: whether its execution is; None if the server could not say."""
+    """`wanted`: whether the run is held. `is_paused`: whether its execution is; None if the server could not
+    answer.
+    """
 
     def __init__(self, client: ConductorClient, execution: str) -> None:
         self._client = client
         self._execution = execution
         self.is_paused: bool | None = False
         self.wanted = False
-        # How often it was changed here: what was read before a change says nothing.
+        # How often it was changed here: a status read before a change is out of date.
         self.changes = 0
-        # Until the server has answered, its status may be either.
+        # Until the server has answered, either status is possible.
         self._is_setting = False
         self._changed = asyncio.Event()
 
@@ -98,11 +103,11 @@ class Mirror:
         self._changed.set()
 
     def was_changed(self, *, is_paused: bool) -> None:
-        """By hand."""
+        """Called when a person has changed it."""
         self.is_paused = self.wanted = is_paused
 
     def forget(self) -> None:
-        """The server could not be asked: it is set to what the log says as soon as the server answers."""
+        """The server could not be asked: its status is set to the log's as soon as it answers."""
         self.is_paused = None
         self._changed.set()
 
@@ -127,7 +132,7 @@ class Mirror:
             on_true()
 
     async def settle(self) -> None:
-        """Wait until it is true, but not long: the server may be away."""
+        """Wait until the status is mirrored, but not long: the server may be unavailable."""
         end = asyncio.get_running_loop().time() + _SETTLE_SECONDS
         while not self.is_true and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -137,7 +142,7 @@ class Mirror:
 
 
 async def patiently(call: Callable[[], Awaitable[object]]) -> None:
-    """Until the server has answered."""
+    """Repeat a call until the server has answered."""
     pause = _PAUSE
     while True:
         try:

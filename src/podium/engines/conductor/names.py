@@ -1,8 +1,9 @@
 """Names on a Conductor server.
 
-Those of definitions carry the id of the store, so that two installations on one server do not take each other's tasks.
-The files of a run are on one host, so its tasks go to a task domain of that host; with `--shared-runs` to one that all
-workers who see the folder have in common. A domain also says which rules a worker must have.
+Names of definitions contain the id of the store, so that two installations on one server do not take each
+other's tasks. The files of a run are on one host, so its tasks go to a task domain of that host; with
+`--shared-runs` to one that all workers with access to the folder share. A domain also says which rules a
+worker must have.
 """
 
 from hashlib import sha256
@@ -20,24 +21,24 @@ _EXECUTION_PREFIX: Final = "podium-"
 
 
 def workflow_id(run_id: str) -> str:
-    """As the engine reference of a run has it: Conductor makes the ids of executions itself."""
+    """The workflow id in the engine reference of a run: Conductor creates the ids of executions itself."""
     return f"{_EXECUTION_PREFIX}{run_id}"
 
 
 def run_id_of(workflow_id: str) -> RunId | None:
-    """None: a reference to something else."""
+    """None for a reference to something else."""
     if not workflow_id.startswith(_EXECUTION_PREFIX):
         return None
     return RunId(workflow_id.removeprefix(_EXECUTION_PREFIX))
 
 
 def signal_id(execution: str, change: str) -> str:
-    """Of the signal for a change that was made in Conductor: the same change is the same signal."""
+    """The id of the signal for a change that was made in Conductor: the same change gives the same signal."""
     return str(uuid5(NAMESPACE_URL, f"podium:conductor:{execution}:{change}"))
 
 
 class Names(msgspec.Struct, frozen=True):
-    """Of the definitions of one store: two workflows, and the task of each."""
+    """Names of the definitions of one store: two workflows, and the task of each."""
 
     run: str
     decider: str
@@ -56,9 +57,9 @@ class Domain(msgspec.Struct, frozen=True):
     """The task domain of a run."""
 
     name: str
-    # Where its files are; empty if all workers see them.
+    # The host that has its files; empty if all workers can access them.
     host: str
-    # Of the machine that decides.
+    # Rules of the machine that decides.
     rules: int = RULES_VERSION
 
     @classmethod
@@ -67,12 +68,14 @@ class Domain(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_shared_runs(cls, queue: str, mark: str) -> "Domain":
-        """Of runs in a folder that several hosts see: only workers that see the same one serve them."""
+        """For runs in a folder that several hosts share: only workers with access to the same folder serve
+        them.
+        """
         return cls(f"{queue}.r{RULES_VERSION}@{sha256(mark.encode()).hexdigest()[:8]}", "")
 
     @classmethod
     def of_run(cls, run: Run) -> "Domain | None":
-        """As it was kept when the run was created."""
+        """The domain that was stored when the run was created."""
         kept = run.engine_facts.get("domain")
         return msgspec.convert(kept, cls) if kept is not None else None
 
@@ -80,5 +83,5 @@ class Domain(msgspec.Struct, frozen=True):
         return {"domain": msgspec.to_builtins(self)}
 
     def tasks(self, names: Names) -> dict[str, str]:
-        """As an execution is started with it (`taskToDomain`)."""
+        """The argument with which an execution is started (`taskToDomain`)."""
         return {names.decider: self.name, names.step: self.name}

@@ -1,7 +1,7 @@
-"""Asking a server for work: often while there is some, and with patience while there is none.
+"""Polling a server for work: frequently while there is some, and with long polls while there is none.
 
-While a poll waits, the server looks into its queue every 100 ms, which costs little on both sides. A worker that has
-just been busy asks again and again instead, because what comes next comes soon.
+During a long poll, the server checks its queue every 100 ms, which costs little on both sides. A worker that
+was busy a moment ago polls repeatedly instead, because further work usually follows soon.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from podium.engines.conductor.answers import Task
 from podium.errors import PodiumError
 
 _LOG: Final = logging.getLogger(__name__)
-# After the last task that there was.
+# Time since the last task.
 _BUSY_SECONDS: Final = 2.0
 _PAUSE: Final = 0.02
 _NO_ROOM_PAUSE: Final = 0.05
@@ -38,7 +38,7 @@ class Poller:
         self._is_idle.set()
 
     def stop(self) -> None:
-        """`run` returns when the polls that are open have returned: one that is cut off takes its task with it."""
+        """`run` returns when the open polls have returned: cancelling one would lose its task."""
         self._is_stopping = True
 
     async def run(self) -> None:
@@ -56,7 +56,7 @@ class Poller:
         return asyncio.get_running_loop().time() - self._last < _BUSY_SECONDS
 
     async def look(self) -> bool:
-        """What is there now; also beside a poll that waits. Whether there was anything."""
+        """Take what is available now; may be called during a long poll. Returns whether there was anything."""
         room = self._room()
         return not self._is_stopping and room > 0 and await self._poll(room, 0)
 
@@ -78,7 +78,7 @@ class Poller:
             await asyncio.sleep(_TROUBLE_SECONDS)
             return False
         except Exception:
-            # A worker that does not ask any more would look alive and do nothing.
+            # A worker that no longer polls would look alive and do nothing.
             _LOG.exception("no work could be asked for")
             await asyncio.sleep(_TROUBLE_SECONDS)
             return False

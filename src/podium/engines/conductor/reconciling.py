@@ -1,7 +1,8 @@
-"""Runs that wait: no worker keeps them, so changes that people make to their executions are looked for here.
+"""Checks waiting runs: no worker keeps them, so changes that people make to their executions are detected
+here.
 
-Also what a server may lose: a run without an execution gets a new one, and a nudge is repeated as long as the wake-up
-of its signal is in the store.
+Also repairs what a server may lose: a run without an execution gets a new one, and a notification is repeated
+as long as the wake-up of its signal is in the store.
 """
 
 import asyncio
@@ -21,29 +22,30 @@ from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.times import moment
 from podium.log.transitions import RunStatus
+from podium.ports.log_fields import about
 
 _LOG: Final = logging.getLogger(__name__)
-# So many runs are asked about in one call.
+# How many runs are queried in one call.
 PAGE: Final = 100
-# What a client has to start the run that it created.
+# The time a client has to start the run that it created.
 _START: Final = timedelta(seconds=10)
 # A worker that gives a run another execution also pauses it, if the run is paused.
 _SETTLED_SECONDS: Final = 0.3
 
 
 class Reconciler:
-    """`on_woken`: a run was woken, and can be had from the server now."""
+    """`on_woken`: called when a run was woken and is available from the server."""
 
     def __init__(self, site: Site, kept: KeptRuns, on_woken: Callable[[], Awaitable[object]]) -> None:
         self._site = site
         self._on_woken = on_woken
         self._store = site.parts.store
         self._kept = kept
-        # Of runs that no execution has claimed yet: the one that they have.
+        # For runs that no execution has claimed yet: their execution.
         self._unclaimed: dict[RunId, str] = {}
 
     async def look(self) -> None:
-        """At all runs of this engine that are open, wait, and have their files here."""
+        """Check all runs of this engine that are open, wait, and have their files here."""
         after = ""
         while runs := await self._store.open_runs(CONDUCTOR, after=after, limit=PAGE):
             after = runs[-1].identity.run_id
@@ -54,7 +56,7 @@ class Reconciler:
         return domain is not None and domain.name == self._site.domain.name
 
     async def _look_at(self, runs: Sequence[Run]) -> None:
-        """The server is asked first, about all of them: the store only has to be asked where something differs."""
+        """The server is asked first, about all of them: the store only has to be asked if something differs."""
         others = [run for run in runs if run.identity.run_id not in self._kept]
         known = [execution for run in others if (execution := self._execution_of(run))]
         found = await self._site.client.executions(known) if known else {}
@@ -64,14 +66,16 @@ class Reconciler:
                 if not _agree(run, shown) and await self._still_waits(run):
                     await self._compare(run, shown or await self._look_for(run))
             except PodiumError as error:
-                _LOG.warning("run %s could not be looked after: %s", run.identity.run_id, error)
+                run_id = run.identity.run_id
+                fields = about(run=run_id, tenant=run.identity.tenant_id)
+                _LOG.warning("run %s could not be looked after: %s", run_id, error, extra=fields)
 
     def _execution_of(self, run: Run) -> str:
         claimed = run.engine.provider_run_id if run.engine is not None else ""
         return claimed or self._unclaimed.get(run.identity.run_id, "")
 
     async def _look_for(self, run: Run) -> Execution | None:
-        """It is not known, or is gone; there may be another one."""
+        """Its execution is unknown or gone; there may be another one."""
         found = await self._site.executions.of_run(run)
         self._unclaimed.pop(run.identity.run_id, None)
         if found is not None:
@@ -79,16 +83,18 @@ class Reconciler:
         return found
 
     async def _waits(self, run: Run) -> bool:
-        """No worker has it. One that has lost its worker a moment ago is delivered again by the server."""
+        """Whether no worker has it. If its worker died a moment ago, the server delivers it again."""
         held = await self._store.held_lease(run.identity.run_id)
         return held is None or not held.is_live or held.lease.owner == parked_owner(run.identity.run_id)
 
     async def _still_waits(self, run: Run) -> bool:
-        """No worker has it, and none has moved it since it was read."""
+        """Whether no worker has it, and none has moved it since it was read."""
         return await self._waits(run) and (await self._store.get_run(run.identity.run_id)).head == run.head
 
     async def _is_as_before(self, run: Run, found: Execution | Summary) -> bool:
-        """No worker has had the run since, and the change was not a worker's that gives the run an execution."""
+        """Whether no worker has had the run since, and the change was not made by a worker that gives the run
+        an execution.
+        """
         await asyncio.sleep(_SETTLED_SECONDS)
         run_id = run.identity.run_id
         held = await self._store.held_lease(run_id)
@@ -110,13 +116,15 @@ class Reconciler:
             await self._pause_or_resume(run, found)
 
     async def _pause_or_resume(self, run: Run, found: Execution | Summary) -> None:
-        """As someone has in Conductor. If that is refused, the execution is set back to what the log says."""
+        """Pause or resume the run as a person did in Conductor. If that is refused, the execution is reset to
+        the log's status.
+        """
         if not await wish(self._site, run, found):
             client = self._site.client
             await (client.resume if found.status == PAUSED else client.pause)(found.workflow_id)
 
     def _is_being_started(self, run: Run) -> bool:
-        """By the client that created it, unless that was killed in between."""
+        """Whether the client that created it may still be starting it."""
         return run.head < 2 and moment(self._site.parts.now()) - moment(run.created_at) < _START
 
     async def nudge(self, run_id: RunId) -> bool:
@@ -129,13 +137,13 @@ class Reconciler:
                 await self._site.executions.wake_run(run)
                 await self._on_woken()
         except PodiumError as error:
-            _LOG.warning("run %s could not be woken: %s", run_id, error)
+            _LOG.warning("run %s could not be woken: %s", run_id, error, extra=about(run=run_id))
             return False
         return True
 
 
 def _agree(run: Run, shown: Execution | Summary | None) -> bool:
-    """Conductor shows an open run as what it is."""
+    """Whether Conductor shows the status of an open run."""
     if shown is None or shown.status not in OPEN_STATUSES:
         return False
     return (shown.status == PAUSED) == (run.status is RunStatus.PAUSED)

@@ -1,4 +1,4 @@
-"""Removing what a Conductor server keeps of a run: its executions, and those of the steps that were handed out."""
+"""Removes a run from a Conductor server: its executions, and those of the steps that were handed out."""
 
 import asyncio
 from collections.abc import Iterable
@@ -9,15 +9,17 @@ from podium.engines.conductor.connection import Connection
 from podium.engines.conductor.names import Names
 from podium.log.runs import Run
 
-# Removed at the same time: a run may have handed out thousands of steps.
+# Removed concurrently, because a run may have handed out thousands of steps.
 _TOGETHER: Final = 8
 
 
 async def remove_executions(run: Run, connection: Connection, store_id: str) -> None:
-    """Of a run that has ended. Raises `EngineUnavailable` and `EngineRefused`; repeated, it removes the rest."""
+    """Remove the executions of a run that has ended. Raises `EngineUnavailable` and `EngineRefused`;
+    repeated, it removes the rest.
+    """
     names, run_id = Names.of_store(store_id), run.identity.run_id
     async with await connect(connection) as client:
-        # Those of the run last: they show that something is left.
+        # Those of the run last: as long as they exist, something is left.
         for name in (names.step_run, names.run):
             found = await client.correlated(name, run_id, closed=True)
             await _remove(client, [one.workflow_id for one in found])

@@ -22,7 +22,7 @@ class RunLease:
 
     @property
     def claimant(self) -> Claimant:
-        """Who takes it, from whoever parked it."""
+        """The claim for it, which may take over from the owner of the parked lease."""
         return Claimant(self._owner, RUN_LEASE, parked_owner(self._run_id))
 
     def fence(self) -> Fence:
@@ -39,7 +39,7 @@ class RunLease:
                         return
 
     async def _renew(self) -> bool:
-        """If it had lapsed and no one had it since, it is still ours."""
+        """If it had lapsed and no other worker held it since, it is still ours."""
         assert self.lease is not None
         before = self.lease.fence.generation
         lease = await self._store.renew(self.lease, ttl=RUN_LEASE)
@@ -48,7 +48,7 @@ class RunLease:
             if lease is None:
                 return False
             if lease.fence.generation > before + 1:
-                # Another worker had it since: the run has to be opened again.
+                # Another worker held it since: the run has to be opened again.
                 await self._store.release(lease)
                 return False
         self.lease = lease

@@ -1,4 +1,4 @@
-"""What a worker of Conductor has for all of its runs, and what it says to the server about any of them."""
+"""What a Conductor worker shares among all of its runs, and what it reports to the server about any of them."""
 
 import asyncio
 import logging
@@ -33,12 +33,12 @@ from podium.runtime import holders
 from podium.runtime.attempts import Attempts
 
 _LOG: Final = logging.getLogger(__name__)
-# No longer than the server waits for a worker that does not answer.
+# Not longer than the server waits for a worker that does not answer.
 RUN_LEASE: Final = timedelta(seconds=8)
-# For how long a task is a worker's after its last heartbeat.
+# How long a task belongs to a worker after its last heartbeat.
 HELD_SECONDS: Final = 8
 BEAT_SECONDS: Final = 2.0
-# How long a task waits that cannot be carried out here: the run is unknown to this store, or something is missing.
+# Delay of a task that cannot be executed here: the run is unknown to this store, or something is missing.
 UNKNOWN_SECONDS: Final = 30
 TROUBLE_SECONDS: Final = 5
 _WISHES: Final = {
@@ -47,7 +47,7 @@ _WISHES: Final = {
     TERMINATED: ("CANCEL", "terminated"),
 }
 
-# Run, type, id, reason: a change that was made in Conductor is an operator's wish. False: it was refused.
+# Run, type, id, reason: a change that was made in Conductor is an operator's request. False: it was refused.
 SendSignal = Callable[[Run, str, str, str], Awaitable[bool]]
 
 
@@ -65,7 +65,7 @@ class UnknownRuns:
 
 
 class Site(msgspec.Struct, frozen=True):
-    """What a worker has for all of its runs."""
+    """What a worker shares among all of its runs."""
 
     parts: LocalParts
     client: ConductorClient
@@ -77,27 +77,28 @@ class Site(msgspec.Struct, frozen=True):
     slots: Slots
     signal: SendSignal
     on_kept: Callable[[RunId], None]
-    # Something that is under way until it ends, whatever becomes of the run here.
+    # Runs something in the background until it ends, whatever happens to the run here.
     beside: Callable[[Coroutine[Any, Any, None]], None]
     unknown: UnknownRuns
 
 
 def parked_owner(run_id: str) -> str:
-    """Who holds the lease of a run that waits."""
+    """The owner of the lease of a run that waits."""
     return holders.workflow_owner(CONDUCTOR, workflow_id(run_id))
 
 
 async def wish(site: Site, run: Run, found: Execution | Summary) -> bool:
-    """What someone changed in Conductor, sent as a signal. False if it was refused."""
+    """Send what a person changed in Conductor as a signal. False if it was refused."""
     kind, done = _WISHES[found.status]
     return await site.signal(run, kind, wish_id(found, kind), f"{done} in Conductor")
 
 
 class Heartbeats:
-    """By them a task is this worker's for some more time; then the server hands it out again.
+    """Each heartbeat extends this worker's ownership of a task; without them the server delivers it again.
 
-    By a callback that is put off: a worker that dies after a heartbeat by `extendLease` is noticed a minute later, and
-    never while the execution is paused. Whether a worker has the task, its status does not say: the run's lease does.
+    A heartbeat postpones a callback: if a worker died after a heartbeat by `extendLease`, that would be
+    detected a minute later, and never while the execution is paused. The task's status does not show whether
+    a worker has the task: the run's lease does.
     """
 
     def __init__(self, client: ConductorClient) -> None:
@@ -105,13 +106,13 @@ class Heartbeats:
         self._last: asyncio.Task[bool] | None = None
 
     async def send(self, task: Task) -> None:
-        """Not cut off with its caller: the server may have it already, and answer it late."""
+        """Not cancelled with its caller: the server may have received it already, and answer late."""
         update = self._client.update(task, IN_PROGRESS, callback_after=HELD_SECONDS)
         self._last = asyncio.create_task(update)
         self._last.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(self._last)
 
     async def settle(self) -> None:
-        """To be awaited before the task is given back: a heartbeat that comes later would put the task off again."""
+        """Awaited before the task is returned: a later heartbeat would postpone the task again."""
         if self._last is not None:
             await asyncio.wait([self._last], timeout=BEAT_SECONDS)

@@ -1,4 +1,4 @@
-"""How many attempts a worker carries out at the same time, whichever runs they are of."""
+"""How many attempts a worker executes concurrently, whichever runs they belong to."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ class Slots:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._used = 0
-        # Called when one is free, until one of them takes it; that one is the last one next time.
+        # Called when a slot is free, until one of them takes it; that one is moved to the end.
         self._waiting: list[Callable[[], bool]] = []
 
     @property
@@ -22,7 +22,7 @@ class Slots:
         return True
 
     async def acquire(self) -> None:
-        """As soon as one is free."""
+        """Acquire a slot as soon as one is free."""
         if self.take():
             return
         free = asyncio.Event()
@@ -48,7 +48,7 @@ class Slots:
         self.offer()
 
     def offer(self) -> None:
-        """Free ones to those that wait, in turn."""
+        """Offer free slots to the waiting callbacks in turn."""
         for take in list(self._waiting):
             if not self.free:
                 return
@@ -57,7 +57,7 @@ class Slots:
                 self._waiting.append(take)
 
     def wait(self, take: Callable[[], bool]) -> None:
-        """`take` says whether it has taken one."""
+        """`take` returns whether it has taken a slot."""
         self._waiting.append(take)
 
     def leave(self, take: Callable[[], bool]) -> None:

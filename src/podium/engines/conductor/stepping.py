@@ -1,7 +1,7 @@
 """An attempt that was handed out: what is to be done is read from the log, and its end is appended there.
 
-The task says which attempt, and nothing else. So a forged or repeated task can only name an attempt that is owed, and
-of several workers with the same one only the holder of its lease carries it out.
+The task names the attempt, and nothing else. So a forged or repeated task can only name an attempt that is
+owed, and of several workers with the same one only the holder of its lease executes it.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from podium.log.leases import Fence
 from podium.machine.answers import stop_code
 from podium.machine.commands import CancelTask, RunTask
 from podium.machine.task_queue import TaskKey
+from podium.ports.log_fields import about
 from podium.ports.store import Store
 from podium.runtime.attempt_lease import AttemptTakenOver
 from podium.runtime.attempts import Attempts
@@ -28,7 +29,7 @@ _PAUSE: Final = 0.1
 
 
 class HandedOut:
-    """Attempts on this worker of runs that another one decides about."""
+    """Attempts on this worker that belong to runs another worker decides about."""
 
     def __init__(self, store: Store, attempts: Attempts, runs: FoldedRuns) -> None:
         self._store = store
@@ -36,14 +37,16 @@ class HandedOut:
         self._runs = runs
 
     async def perform(self, run_id: RunId, path: str, attempt: int) -> None:
-        """Returns when nothing waits for the attempt any more. Raises `WorkerStopped`, `AttemptNotStarted`."""
+        """Returns when the attempt is not awaited any more. Raises `WorkerStopped`, `AttemptNotStarted`."""
         async with self._runs.use(run_id) as run:
             while (owed := run.owed(path, attempt)) is not None:
                 try:
                     await self._carry_out(run_id, run, owed)
                 except (StaleFence, AttemptTakenOver) as error:
-                    # Another worker decides about the run now, or has the attempt: the log says how it continues.
-                    _LOG.info("attempt %s of %r of run %s: %s", attempt, path, run_id, error)
+                    # Another worker decides about the run now, or has the attempt: the log says how it
+                    # continues.
+                    fields = about(run=run_id, step=path)
+                    _LOG.info("attempt %s of %r of run %s: %s", attempt, path, run_id, error, extra=fields)
                     await asyncio.sleep(_PAUSE)
                 await run.read_on()
 
@@ -63,13 +66,15 @@ class HandedOut:
             await self._attempts.perform(order, lambda: self._fence_of(run_id), stop)
 
     async def _fence_of(self, run_id: RunId) -> Fence:
-        """Of the worker that decides about the run; it may be replaced while the attempt is under way."""
+        """The fence of the worker that decides about the run; it may be replaced while the attempt is
+        running.
+        """
         held = await self._store.held_lease(run_id)
         return held.lease.fence if held is not None else Fence(0)
 
 
 async def listen_for_stops(runs: FoldedRuns, run_id: RunId, attempts: Mapping[TaskKey, StopRequest]) -> None:
-    """For attempts that are under way in this process although another one decides about the run now."""
+    """For attempts that are running in this process although another worker decides about the run now."""
     is_new = asyncio.Event()
     async with runs.use(run_id) as run:
         with run.listening(is_new.set):

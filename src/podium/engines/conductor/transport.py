@@ -1,6 +1,6 @@
-"""Requests to a Conductor server over HTTP, and what a person reads when one fails.
+"""Requests to a Conductor server over HTTP, and the messages about failed ones.
 
-Nothing is repeated here: callers know whether a call may be made twice, and how long it is worth waiting.
+Nothing is retried here: callers know whether a call may be made twice, and how long to wait.
 """
 
 import ssl
@@ -17,7 +17,7 @@ from podium.text import reason_of
 
 CALL_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 10.0
-# Every poll that waits keeps one.
+# Every open long poll occupies one.
 _CONNECTIONS: Final = 128
 _TOKEN_HEADER: Final = "X-Authorization"
 _UNAUTHORIZED: Final = (401, 403)
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Transport:
-    """Raises `EngineUnavailable` if the server gives no usable answer, `EngineRefused` if it says no."""
+    """Raises `EngineUnavailable` if the server gives no usable answer, `EngineRefused` if it refuses."""
 
     def __init__(self, connection: Connection, *, seconds: float = CALL_SECONDS) -> None:
         self.connection = connection
@@ -58,7 +58,9 @@ class Transport:
         no: tuple[int, ...] = (),
         waits: float = 0.0,
     ) -> httpx2.Response:
-        """`no`: statuses that are an answer, and not a failure. `waits`: seconds until the server answers at all."""
+        """`no`: statuses that are an answer, and not a failure. `waits`: seconds that the server may take to
+        answer.
+        """
         self.calls += 1
         content, kind = _content_of(body, text)
         try:
@@ -103,7 +105,7 @@ class Transport:
         )
 
     def failure(self, method: str, path: str, answer: httpx2.Response) -> PodiumError:
-        """What a person reads about an answer that is an error."""
+        """The error that describes a failed response to a person."""
         status, place = answer.status_code, self.connection.place
         if status in _UNAUTHORIZED:
             given = "this token" if self.connection.token else "a client without a token"
@@ -125,7 +127,7 @@ class _Invalid(msgspec.Struct):
 
 
 class _Problem(msgspec.Struct, rename="camel"):
-    """How Conductor describes an error."""
+    """Conductor's format of an error."""
 
     status: int
     message: str | None = None

@@ -1,4 +1,4 @@
-"""What keeps a run on Conductor from continuing, as its server sees it: no worker, no execution."""
+"""Problems that keep a run on Conductor from continuing, as seen by its server: no worker, no execution."""
 
 from podium.engines.conductor.client import ConductorClient, connect
 from podium.engines.conductor.connection import Connection
@@ -56,7 +56,7 @@ async def _of_execution(executions: Executions, run: Run) -> list[EngineTrouble]
 
 
 async def _of_steps(client: ConductorClient, names: Names, domain: Domain, run: Run) -> list[EngineTrouble]:
-    """In the log they have started: without this it looks as if a worker carried them out."""
+    """The log says that these attempts have started: without this check they would seem to be running."""
     untaken = await Executions(client, names).untaken_steps(run.identity.run_id)
     if not untaken or await is_polled(client, names.step, domain):
         return []

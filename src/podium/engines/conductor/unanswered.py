@@ -1,8 +1,8 @@
-"""Tasks whose worker died right after it had polled them: they are put back into the queue.
+"""Tasks whose worker died right after it had polled them are put back into the queue.
 
-A worker answers within two seconds, by a heartbeat or by the task's end, and from then on the server hands the task out
-again by itself if no more heartbeats come. Before that only the server's response timeout would notice the death: not
-while the execution is paused, and minutes late if the task was polled before.
+A worker answers within two seconds, by a heartbeat or by the task's end, and from then on the server delivers
+the task again by itself if heartbeats stop. Before that only the server's response timeout would detect the
+death: not while the execution is paused, and minutes late if the task was polled before.
 """
 
 import time
@@ -13,7 +13,7 @@ from podium.engines.conductor.answers import IN_PROGRESS, Task, TaskSummary
 from podium.engines.conductor.client import ConductorClient
 from podium.engines.conductor.names import Domain, Names
 
-# A worker on a busy machine may be late. If its task is handed out twice, leases see to the rest.
+# A worker on a busy machine may be late. If its task is then delivered twice, the leases resolve it.
 _SECONDS: Final = 6.0
 
 
@@ -30,7 +30,7 @@ class UnansweredTasks:
         self._names = names
         self._domain = domain
         self._clock = clock
-        # Since when each is known to be without an answer; polled again, it is another one.
+        # Since when each is known to be unanswered; if it is polled again, it is a different one.
         self._since: dict[TaskSummary, float] = {}
 
     async def look(self) -> None:

@@ -1,4 +1,4 @@
-"""A worker: keeps the tasks of runs, decides about them, and carries out attempts while it has free slots."""
+"""A worker: keeps the tasks of runs, decides about them, and executes attempts while it has free slots."""
 
 import asyncio
 import logging
@@ -44,14 +44,17 @@ from podium.runtime.hosted_runs import HostedRuns
 
 _LOG: Final = logging.getLogger(__name__)
 _NUDGE_SECONDS: Final = 0.05
-# Looking every 2 s costs the server half as much as its own sweeps; changes by hand are to be noticed within 5 s.
+# A check every 2 s costs the server half as much as its own sweeps; manual changes are to be noticed within 5
+# s.
 RECONCILE_SECONDS: Final = 3.0
 _UNANSWERED_SECONDS: Final = 2.0
 _MAX_RUNS_PER_POLL: Final = 20
 
 
 class ConductorWorker:
-    """`slots`: attempts at the same time. `decides`: also about runs, and not only carries out what is handed out."""
+    """`slots`: concurrent attempts. `decides`: also decides about runs, and not only executes what is handed
+    out.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class ConductorWorker:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
-        """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
+        """Runs until `stop` is set; attempts that do not end within the drain time are left to other workers."""
         async with await connect(self._connection) as client:
             names = Names.of_store(await self._parts.store.store_id())
             await register(client, names)
@@ -153,7 +156,7 @@ class ConductorWorker:
         )
 
     async def _end(self, attempts: Attempts) -> None:
-        """Runs and steps are given back, so that other workers need not wait until the server notices."""
+        """Return runs and steps, so that other workers need not wait until the server detects the end."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=self._drain.total_seconds())
         await attempts.close()
@@ -179,7 +182,7 @@ class ConductorWorker:
         heartbeats = Heartbeats(site.client)
         beating = asyncio.create_task(_every(BEAT_SECONDS, lambda: heartbeats.send(task)))
         try:
-            # Runs that are decided here may have taken what was free when the server was asked.
+            # Runs that are decided here may have taken slots that were free when the server was asked.
             await self._slots.acquire()
             try:
                 report = await self._perform(site, steps, task)
@@ -191,7 +194,7 @@ class ConductorWorker:
         await patiently(report)
 
     async def _perform(self, site: Site, steps: HandedOut, task: Task) -> Callable[[], Awaitable[object]]:
-        """Carry it out; returns the report to the server."""
+        """Execute it; returns the report to the server."""
         update, named = site.client.update, attempt_of(task.order)
         if named is None:
             reason = "MALFORMED_TASK: its input does not name an attempt"
@@ -211,7 +214,7 @@ class ConductorWorker:
             return lambda: update(task, IN_PROGRESS, callback_after=TROUBLE_SECONDS)
         return lambda: update(task, COMPLETED)
 
-    # --- what may have been lost ------------------------------------------------------------------
+    # --- repairing losses -------------------------------------------------------------------------
 
     async def _nudge(self, reconciler: Reconciler) -> None:
         nudger = Nudger(self._parts.store, CONDUCTOR, reconciler.nudge)
@@ -220,7 +223,7 @@ class ConductorWorker:
 
 
 async def _every(seconds: float, call: Callable[[], Awaitable[object]]) -> None:
-    """The server or the store may be away for a while: then it is tried again."""
+    """The server or the store may be unavailable for a while: then the call is retried."""
     while True:
         await asyncio.sleep(seconds)
         try:
@@ -228,7 +231,7 @@ async def _every(seconds: float, call: Callable[[], Awaitable[object]]) -> None:
         except PodiumError as error:
             _LOG.warning("%s", error)
         except Exception:
-            # Without it runs would wait for ever.
+            # Without it runs could wait forever.
             _LOG.exception("this is tried again")
 
 

@@ -1,4 +1,4 @@
-"""Whether a worker serves a task domain: without one, a run would wait for ever."""
+"""Whether a worker serves a task domain: without one, a run would wait forever."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from podium.engines.worker_names import is_gone
 # How long a client waits for a worker.
 WORKER_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
-# Much longer than a worker that lives takes between two polls. The server remembers the last poll for ever.
+# Much longer than a live worker takes between two polls. The server never deletes the last poll.
 _POLL_SECONDS: Final = 60.0
 
 
@@ -37,7 +37,9 @@ async def has_worker(client: ConductorClient, names: Names, domain: Domain) -> b
 
 
 async def is_polled(client: ConductorClient, task: str, domain: Domain) -> bool:
-    """The server knows only who polled last. Of one of this host its name says whether it still exists."""
+    """The server only knows which worker polled last. If that is on this host, its name shows whether it
+    still exists.
+    """
     found = await client.poll_data(task)
     return any(
         one.domain == domain.name

@@ -1,4 +1,6 @@
-"""What workers do for workflows: open a run, read and write its log, answer its questions, carry out its attempts."""
+"""What workers do for workflows: open a run, read and write its log, answer its questions, execute its
+attempts.
+"""
 
 import asyncio
 import contextlib
@@ -31,7 +33,7 @@ from podium.runtime.attempts import Attempts
 from podium.runtime.engine_attempt import StopRequest
 
 _READ_LIMIT: Final = 1000
-# Each is a call to the server, and most steps are over by then.
+# Each is a call to the server, and most steps are done before the first.
 _BEAT_SECONDS: Final = 0.5
 
 
@@ -86,7 +88,7 @@ class RunActivities:
             with _beating():
                 return await self._perform(order, Fence(args.generation), stop)
         except PodiumError as error:
-            # The server asks a worker again, and again.
+            # The server tries a worker again and again.
             raise ApplicationError(str(error), type=error.code) from error
         finally:
             if self._stops.get(key) is stop:
@@ -109,7 +111,7 @@ class RunActivities:
 
     @activity.defn(name="podium.abandon")
     async def abandon(self, args: AttemptArgs) -> AttemptEnd:
-        """End what is left of an attempt that no worker carries out any more."""
+        """End what is left of an attempt that no worker executes any more."""
         stop = StopRequest()
         stop.ask(force=True)
         try:
@@ -119,7 +121,7 @@ class RunActivities:
 
     @activity.defn(name="podium.kill")
     async def kill(self, order: KillOrder) -> None:
-        """Without a time in which it can end by itself, also if another process of this host carries it out."""
+        """Kill immediately, even if another process of this host executes it."""
         run_id = _run_id()
         stop = self._stops.get((run_id, order.path, order.attempt))
         if stop is not None:
@@ -129,7 +131,7 @@ class RunActivities:
 
 
 def _run_id() -> RunId:
-    """Of the run that the activity is for."""
+    """The run that the activity belongs to."""
     run_id = run_id_of(str(activity.info().workflow_id))
     assert run_id is not None
     return run_id
@@ -137,9 +139,9 @@ def _run_id() -> RunId:
 
 @contextlib.contextmanager
 def _beating() -> Iterator[None]:
-    """Heartbeats, by which the server knows that this worker lives, and this worker that a stop is asked for."""
+    """Heartbeats show the server that this worker is alive, and inform this worker of a requested stop."""
     loop = asyncio.get_running_loop()
-    # Not a task: most attempts are over before the first beat.
+    # Not a task: most attempts are done before the first heartbeat.
     timer: asyncio.TimerHandle
 
     def beat() -> None:

@@ -1,7 +1,7 @@
-"""Search attributes: by which Temporal's own tools find the executions of a tenant, a project or a plan.
+"""Search attributes, with which Temporal's own tools find the executions of a tenant, a project or a plan.
 
-A worker registers them. A server that does not let it has none, and runs start without them: Temporal refuses to start
-an execution with an attribute that it does not know.
+A worker registers them. If the server does not permit that, runs start without them: Temporal refuses to
+start an execution with an unknown attribute.
 """
 
 import logging
@@ -41,7 +41,7 @@ async def register(client: Client) -> None:
 
 
 async def attributes_of(client: Client, run: RunIdentity) -> TypedSearchAttributes:
-    """None at all if the server does not know them."""
+    """Empty if the server does not know them."""
     if not await _are_known(client):
         return TypedSearchAttributes.empty
     values = (run.tenant_id, run.project_id, run.environment_id, run.plan_id)

@@ -1,4 +1,6 @@
-"""The connection to a Temporal server, and what is asked of it besides work: is it there, who serves a queue."""
+"""The connection to a Temporal server, and queries about it: whether it is available, and which workers serve
+a queue.
+"""
 
 import asyncio
 import time
@@ -33,7 +35,8 @@ WORKER_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
 # Longer than a worker waits for an answer to one request for work.
 _POLL_SECONDS: Final = 75.0
-# How long a decision may take before another worker is asked; a worker that was killed is noticed after it.
+# How long a decision may take before another worker is asked; the death of a worker is detected after this
+# time.
 _TASK_TIMEOUT: Final = timedelta(seconds=5)
 
 
@@ -44,7 +47,7 @@ class ExecutionExists(PodiumError):
 
 
 async def connect(connection: Connection, contents: Contents) -> Client:
-    """Raises `EngineUnavailable` and `EngineRefused`. The namespace is there and may be used."""
+    """Raises `EngineUnavailable` and `EngineRefused`. When it returns, the namespace exists and may be used."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             client = await Client.connect(
@@ -97,7 +100,7 @@ def _unavailable(connection: Connection, reason: str) -> EngineUnavailable:
 
 
 def refusal(connection: Connection, error: RPCError) -> PodiumError:
-    """What a person is told of an error of the server."""
+    """The error that describes a server error to a person."""
     match error.status:
         case RPCStatusCode.NOT_FOUND:
             return EngineRefused(
@@ -134,9 +137,9 @@ async def require_worker(client: Client, connection: Connection, queue: str) -> 
 
 
 async def has_worker(client: Client, queue: str) -> bool:
-    """The server remembers workers for minutes; one that lives has asked for work within the last one.
+    """The server remembers workers for minutes; a live one has polled within the last one.
 
-    Of one of this host its name says whether it still exists.
+    If it is on this host, its name shows whether it still exists.
     """
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
@@ -185,5 +188,5 @@ async def start_execution(client: Client, run: RunIdentity, queues: Queues) -> b
 
 
 async def nudge(client: Client, run_id: str) -> None:
-    """There is something new in the run's log."""
+    """The run's log has new records."""
     await client.get_workflow_handle(workflow_id(run_id)).signal("nudge", rpc_timeout=_CALL)

@@ -1,4 +1,6 @@
-"""Where a Temporal server is, and how to prove who asks. Without the SDK: commands know it before they need that."""
+"""The address of a Temporal server, and the client's credentials. Does not use the SDK: commands need this
+before they need that.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +12,7 @@ from podium.engines.temporal import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, DEFAULT_
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Where a server is, and how to prove who asks."""
+    """The address of a server, and the client's credentials."""
 
     address: str = DEFAULT_ADDRESS
     namespace: str = DEFAULT_NAMESPACE
@@ -23,11 +25,11 @@ class Connection(msgspec.Struct, frozen=True):
     api_key: str | None = None
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Omits the key."""
         return f"Connection({self.address!r}, {self.namespace!r}, {self.queue!r})"
 
     def facts(self) -> dict[str, Any]:
-        """What is kept with a run, so that others find the server; nothing secret."""
+        """What is stored with a run, so that others find the server; contains no secrets."""
         paths = {"tls_ca": self.tls_ca, "tls_cert": self.tls_cert, "tls_key": self.tls_key}
         kept = {name: str(path.absolute()) for name, path in paths.items() if path is not None}
         if self.tls_server_name is not None:
@@ -42,7 +44,7 @@ class Connection(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], api_key: str | None) -> "Connection":
-        """To the server that a run was started on."""
+        """A connection to the server on which a run was started."""
         paths: dict[str, Any] = {
             name: Path(facts[name]) for name in ("tls_ca", "tls_cert", "tls_key") if name in facts
         }

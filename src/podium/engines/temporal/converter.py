@@ -1,8 +1,8 @@
-"""How messages become payloads of Temporal: JSON; the plan, and whatever is large, stays in Podium's store.
+"""Converts messages to Temporal's payloads: JSON; the plan, and anything large, stays in Podium's store.
 
-Temporal's histories would otherwise hold the plan of every run, and a payload above 2 MB would end the execution. What
-is kept in the store belongs to its run and is removed with it by `podium prune`, which refuses open runs: so nothing is
-removed that an open execution refers to.
+Otherwise Temporal's histories would contain the plan of every run, and a payload above 2 MB would end the
+execution. What is stored belongs to its run and is removed with it by `podium prune`, which refuses open
+runs, so nothing is removed that an open execution refers to.
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ from podium.log.ids import RunId
 from podium.ports.store import Contents
 
 MAX_INLINE_BYTES: Final = 64 * 1024
-# Names of contents of a run.
+# Prefix of the names of a run's contents.
 PREFIX: Final = "temporal/"
 _ENCODING: Final = "json/plain"
-# Of payloads that are kept in the store however small they are.
+# Marks payloads that are always stored, however small they are.
 _ALWAYS: Final = "podium-kept"
 
 

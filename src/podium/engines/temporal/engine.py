@@ -29,7 +29,7 @@ class TemporalEngine(ServerEngine):
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """Errors of the server, as a person is told of them."""
+        """Translates errors of the server for people."""
         try:
             yield
         except RPCError as error:

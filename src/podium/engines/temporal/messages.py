@@ -1,4 +1,4 @@
-"""What travels between a workflow and its activities. The run is the workflow's: its id says which one."""
+"""Messages between a workflow and its activities. The workflow id says which run they belong to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,25 +12,25 @@ from podium.log.ids import RunId
 
 
 class RunArgs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of a workflow execution: everything else is in the store."""
+    """Arguments of a workflow execution: everything else is in the store."""
 
     run_id: str
-    # Where its attempts and probes are carried out.
+    # Where its attempts and probes are executed.
     queue: str
     # How many executions there were before this one.
     rotation: int = 0
 
 
 class OpenedRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run as an execution finds it. Kept outside of the history, always: it holds the plan."""
+    """A run as its execution receives it. Always stored outside of the history, because it contains the plan."""
 
     identity: RunIdentity
-    # Of the run's lease, which belongs to the execution.
+    # Generation of the run's lease, which belongs to the execution.
     generation: int
     plan: bytes
-    # What the run has come to; None if it has only started.
+    # The state of the run; None if it has only started.
     machine: bytes | None = None
-    # Of a run that has not started: what RunStarted says.
+    # Only for a run that has not started: the payload of RunStarted.
     start: dict[str, Any] | None = None
     # The run has ended already, or was refused: nothing is left to do.
     is_over: bool = False
@@ -50,7 +50,7 @@ class ReadOrder(msgspec.Struct, frozen=True):
 
 class ReadEvents(msgspec.Struct, frozen=True, omit_defaults=True):
     events: list[LoggedEvent]
-    # Not at the end of the log yet.
+    # The end of the log has not been reached.
     has_more: bool = False
 
 
@@ -60,17 +60,17 @@ class ProbeOrder(msgspec.Struct, frozen=True):
 
 
 class AttemptArgs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An `AttemptOrder`, as short as it can be: every step has one in the history."""
+    """An `AttemptOrder` in a compact form, because every step has one in the history."""
 
     path: str
-    # Of the run's lease.
+    # Generation of the run's lease.
     generation: int
     attempt: int = 1
     values: list[tuple[list[str | int], Any]] = []
-    # Without StepStarted of the attempt itself, which follows them.
+    # Excludes StepStarted of the attempt itself, which follows them.
     before: list[EventDraft] = []
     dropped: list[str] = []
-    # StepStarted is in the log already, or among those before.
+    # StepStarted is in the log already, or among the events in `before`.
     is_started: bool = False
     # What signals have changed in the step.
     change: dict[str, Any] | None = None

@@ -1,7 +1,7 @@
-"""Names on a Temporal server. Those of workflow types and task queues say which rules a worker must have.
+"""Names on a Temporal server. Names of workflow types and task queues say which rules a worker must have.
 
-The files of a run are on one host, so its attempts go to a queue of that host; with `--shared-runs` all workers see
-them. Decisions are made wherever the store is: a SQLite store is on one host, too.
+The files of a run are on one host, so its attempts go to a queue of that host; with `--shared-runs` all
+workers can access them. Decisions are made where the store is accessible: a SQLite store is on one host, too.
 """
 
 from hashlib import sha256
@@ -27,7 +27,7 @@ def workflow_id(run_id: str) -> str:
 
 
 def run_id_of(workflow_id: str) -> RunId | None:
-    """None: an execution of something else."""
+    """None for an execution of something else."""
     if not workflow_id.startswith(_WORKFLOW_PREFIX):
         return None
     return RunId(workflow_id.removeprefix(_WORKFLOW_PREFIX))
@@ -44,17 +44,17 @@ def _short(text: str) -> str:
 class Queues(msgspec.Struct, frozen=True):
     """The task queues of a run."""
 
-    # Where decisions are made, and where attempts are carried out.
+    # Where decisions are made, and where attempts are executed.
     decisions: str
     attempts: str
-    # Where its files are; empty if all workers see them.
+    # The host that has its files; empty if all workers can access them.
     host: str
-    # Of the machine that decides.
+    # Rules of the machine that decides.
     rules: int = RULES_VERSION
 
     @classmethod
     def beside_store(cls, queue: str, host: str, store: Path) -> "Queues":
-        """Of runs in a SQLite store."""
+        """For runs in a SQLite store."""
         here = f"{_common(queue)}@{host}:{_short(str(store.absolute()))}"
         return cls(here, here, host)
 
@@ -64,12 +64,14 @@ class Queues(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_shared_runs(cls, queue: str, mark: str) -> "Queues":
-        """Of runs in a folder that several hosts see: only workers that see the same one serve them."""
+        """For runs in a folder that several hosts share: only workers with access to the same folder serve
+        them.
+        """
         return cls(_common(queue), f"{_common(queue)}:{_short(mark)}", "")
 
     @classmethod
     def of_run(cls, run: Run) -> "Queues | None":
-        """As they were kept when the run was created."""
+        """The queues that were stored when the run was created."""
         kept = run.engine_facts.get("queues")
         return msgspec.convert(kept, cls) if kept is not None else None
 
@@ -78,5 +80,5 @@ class Queues(msgspec.Struct, frozen=True):
 
     @property
     def served(self) -> tuple[str, ...]:
-        """By a worker."""
+        """The queues that a worker serves."""
         return tuple(dict.fromkeys((self.decisions, self.attempts)))

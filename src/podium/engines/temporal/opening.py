@@ -1,4 +1,6 @@
-"""Opening a run for a workflow execution: it belongs to the execution, not to a process, until the run has ended."""
+"""Opens a run for a workflow execution: it belongs to the execution, not to a process, until the run has
+ended.
+"""
 
 from podium.engines.opening import Claimant, NotItsExecution, NotOpened, Opening, PlanOf
 from podium.engines.parts import LocalParts
@@ -8,7 +10,6 @@ from podium.log.engines import TEMPORAL
 from podium.log.ids import RunId
 from podium.plan.loading import plan_bytes
 from podium.runtime import holders
-from podium.runtime.checkpoints import encode_machine
 
 
 class ExecutionOpening:
@@ -19,7 +20,7 @@ class ExecutionOpening:
     async def open(self, args: RunArgs, workflow_id: str) -> OpenedRun:
         run = await self._store.get_run(RunId(args.run_id))
         if run_id_of(workflow_id) != run.identity.run_id:
-            # Anyone with access to the server can start an execution of any name, for any run.
+            # Anyone with access to the server can start an execution with any name, for any run.
             raise NotItsExecution(f"execution {workflow_id!r} is not the one of run {run.identity.run_id!r}")
         opened = await self._opening.open(run, Claimant(holders.workflow_owner(TEMPORAL, workflow_id)))
         if isinstance(opened, NotOpened):
@@ -30,7 +31,7 @@ class ExecutionOpening:
             run.identity,
             opened.lease.fence.generation,
             plan_bytes(opened.plan),
-            encode_machine(machine) if machine.last_seq else None,
+            machine.checkpoint() if machine.last_seq else None,
             opened.start,
         )
 

@@ -1,8 +1,8 @@
-"""The sandbox in which workflows run: the SDK's, asked only for what our payloads depend on.
+"""The sandbox in which workflows run: the SDK's, reduced to what our payloads depend on.
 
-For every payload of every decision the SDK asks the workflow inside of the sandbox for whom it is converted, six times.
-Our payloads do not depend on that: they belong to the run, and a run is its workflow. To answer here makes a third of
-the work of a decision unnecessary.
+For every payload of every decision the SDK asks the workflow inside the sandbox six times for whom it is
+converted. Our payloads do not depend on that: they belong to the run, and a run is its workflow. Answering
+outside of the sandbox saves a third of the work of a decision.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,11 @@ from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, Workflo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
-# Imported by the workflow: one copy of each, also in the sandbox. Two would have two of every type.
+# Imported by the workflow: a single copy of each, also in the sandbox. Two copies would have two versions of
+# every type.
 _PURE: Final = (
     "msgspec",
-    # For the time that a run takes to start: each execution would otherwise make these types again.
+    # To reduce the time that a run takes to start: otherwise each execution would create these types again.
     "podium.engines.run_loop",
     "podium.engines.temporal.messages",
     "podium.engines.temporal.names",

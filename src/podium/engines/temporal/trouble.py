@@ -1,4 +1,6 @@
-"""What keeps a run on Temporal from continuing, as its server sees it: no worker, no execution, attempts that fail."""
+"""Problems that keep a run on Temporal from continuing, as seen by its server: no worker, no execution,
+failing attempts.
+"""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""A worker: decides about runs, and carries out the attempts of those whose files are on its host.
+"""A worker: decides about runs, and executes the attempts of those whose files are on its host.
 
-Beside that it makes up for what a server may lose. A nudge that did not arrive is repeated as long as the wake-up of
-its signal is in the store, and a run without an open execution gets a new one.
+It also repairs what a server may lose. A nudge that did not arrive is repeated as long as the wake-up of its
+signal is in the store, and a run without an open execution gets a new one.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ from podium.log.engines import TEMPORAL
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.times import moment
+from podium.ports.log_fields import about
 from podium.runtime.attempts import Attempts
 from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
@@ -42,10 +43,10 @@ from podium.runtime.hosted_runs import HostedRuns
 _LOG: Final = logging.getLogger(__name__)
 _NUDGE_SECONDS: Final = 0.25
 _RECONCILE_SECONDS: Final = 5.0
-# After this time the next decision about a run is given to another worker than the one that made the last.
+# After this time the next decision about a run is given to a worker other than the one that made the last.
 _STICKY: Final = timedelta(seconds=2)
 _HEARTBEAT: Final = timedelta(seconds=1)
-# What a client has to start the run that it created.
+# The time a client has to start the run that it created.
 _START: Final = timedelta(seconds=10)
 _PAGE: Final = 100
 
@@ -71,7 +72,7 @@ class TemporalWorker:
         self._views = FollowedViews(parts)
 
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
-        """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
+        """Runs until `stop` is set; attempts that do not end within the drain time are left to other workers."""
         client = await temporal.connect(self._connection, self._store)
         await register(client)
         runs = HostedRuns(prepare_for_worker(self._parts))
@@ -102,7 +103,8 @@ class TemporalWorker:
             workflows=[RunWorkflow],
             activities=activities.all(),
             workflow_runner=RunSandbox(),
-            # Of another loop than this one. It fails, and the run continues from its log in a new execution.
+            # The history belongs to a different version of the loop. The execution fails, and the run
+            # continues from its log in a new one.
             workflow_failure_exception_types=[NondeterminismError],
             sticky_queue_schedule_to_start_timeout=_STICKY,
             graceful_shutdown_timeout=self._drain,
@@ -112,7 +114,7 @@ class TemporalWorker:
             max_concurrent_activities=1000,
         )
 
-    # --- what may have been lost ------------------------------------------------------------------
+    # --- repairing losses -------------------------------------------------------------------------
 
     async def _nudge_again(self, client: Client) -> None:
         nudger = Nudger(self._store, TEMPORAL, partial(_try_to_nudge, client))
@@ -136,7 +138,7 @@ class TemporalWorker:
             await asyncio.sleep(_RECONCILE_SECONDS)
 
     def _show_if_here(self, run: Run) -> None:
-        """The files of a run whose host this is say how it is, also while it only waits."""
+        """If this host has the files of a run, keep them up to date, even while the run only waits."""
         queues = Queues.of_run(run)
         if queues is not None and queues.attempts in self.queues.served:
             self._views.follow(run.identity.run_id)
@@ -149,27 +151,28 @@ class TemporalWorker:
         if await temporal.is_open(client, run_id):
             return
         if await temporal.start_execution(client, run.identity, queues):
-            _LOG.warning("run %s had no execution on the server; a new one was started", run_id)
+            fields = about(run=run_id, tenant=run.identity.tenant_id)
+            _LOG.warning("run %s had no execution on the server; a new one was started", run_id, extra=fields)
 
     def _is_being_started(self, run: Run) -> bool:
-        """By the client that created it, unless that was killed in between."""
+        """Whether the client that created it may still be starting it."""
         return run.head < 2 and moment(self._parts.now()) - moment(run.created_at) < _START
 
 
 async def _try_to_nudge(client: Client, run_id: RunId) -> bool:
-    """False if it is to be repeated soon. What is wrong with one run does not keep the others waiting."""
+    """False if it is to be repeated soon. A problem with one run does not delay the others."""
     try:
         await temporal.nudge(client, run_id)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
-            _LOG.warning("run %s could not be nudged: %s", run_id, error)
+            _LOG.warning("run %s could not be nudged: %s", run_id, error, extra=about(run=run_id))
             return False
     return True
 
 
 @contextlib.contextmanager
 def _surviving(what: str) -> Iterator[None]:
-    """The server or the store is away for a while; it is tried again."""
+    """The server or the store is unavailable for a while; the call is retried."""
     try:
         yield
     except (RPCError, PodiumError) as error:

@@ -1,8 +1,9 @@
-"""A run inside of a Temporal workflow: it hosts the follower, and everything that is done is done by activities.
+"""A run inside a Temporal workflow: it hosts the follower, and activities do all the work.
 
-An attempt is one activity, which records its own start and end. Alone, it takes along what was decided before it, so a
-step of a sequence costs one activity; starts of several steps at once, timers and answers are recorded in one local
-activity. This module runs in Temporal's sandbox: it imports the SDK, the pure packages and msgspec.
+An attempt is one activity, which records its own start and end. If it is the only one, it carries the
+decisions before it, so a step of a sequence costs one activity; concurrent starts of several steps, timers
+and answers are recorded in one local activity. This module runs in Temporal's sandbox: it imports the SDK,
+the pure packages and msgspec.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from podium.engines.run_loop import Attempt as RunningAttempt
 from podium.engines.run_loop import RunLoop
+from podium.engines.temporal.earlier_builds import machine_of
 from podium.engines.temporal.messages import (
     AttemptArgs,
     KillOrder,
@@ -42,13 +44,13 @@ from podium.plan.loading import read_plan
 _RETRY: Final = RetryPolicy(
     initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=2), maximum_attempts=0
 )
-# What is local: the store.
+# Local activities only access the store.
 _LOCAL: Final[dict[str, Any]] = {"start_to_close_timeout": timedelta(seconds=30), "retry_policy": _RETRY}
 _FOREVER: Final = timedelta(days=3650)
 _BRIEFLY: Final = timedelta(seconds=60)
-# A worker that is gone is noticed after this time.
+# The death of a worker is detected after this time.
 _HEARTBEAT: Final = timedelta(seconds=5)
-# Of the server's limits of 51,200 events and 50 MB: from here on no attempt starts in this execution.
+# Below the server's limits of 51,200 events and 50 MB: from here on no attempt starts in this execution.
 _MAX_EVENTS: Final = 40_960
 _MAX_BYTES: Final = 40 * 1024 * 1024
 
@@ -65,7 +67,8 @@ class RunWorkflow:
     async def run(self, args: RunArgs) -> None:
         opened = await self._open(args)
         while opened.waits_for_approval:
-            # No activity waits: any number of runs may do so, for weeks. Signals nudge, also while no worker is there.
+            # No activity waits, so any number of runs may do so for weeks. Signals nudge the run, even while
+            # there is no worker.
             await workflow.wait_condition(lambda: self._nudged)
             if workflow.info().is_continue_as_new_suggested():
                 _continue(args)
@@ -100,7 +103,7 @@ class RunWorkflow:
 
     @workflow.signal
     def nudge(self) -> None:
-        """There is something new in the log."""
+        """The log has new records."""
         self._nudged = True
         if self._loop is not None:
             self._loop.nudge()
@@ -120,7 +123,9 @@ class _WorkflowLoop(RunLoop):
         return workflow.now()
 
     def may_start(self) -> bool:
-        """Near the limits of a history no attempt starts; it rotates at the first moment without a running one."""
+        """Near the limits of a history no attempt starts; the execution is replaced as soon as none is
+        running.
+        """
         info = workflow.info()
         if not info.is_continue_as_new_suggested():
             return True
@@ -173,7 +178,7 @@ class _WorkflowLoop(RunLoop):
             self.beside(self._kill(command))
 
     async def _kill(self, command: CancelTask) -> None:
-        """A cancellation is asked for once, and says nothing about force."""
+        """A cancellation can be requested only once, and cannot express force."""
         await self._briefly("podium.kill", KillOrder(command.path, command.attempt))
 
     async def end_abandoned(self, order: AttemptOrder, abandoned: Abandoned) -> AttemptEnd:
@@ -202,4 +207,4 @@ def _machine_of(opened: OpenedRun) -> Machine:
     plan = read_plan(opened.plan)
     if opened.machine is None:
         return Machine(plan)
-    return Machine.restore(plan, msgspec.json.decode(opened.machine), "")
+    return machine_of(plan, opened.machine)

@@ -1,4 +1,6 @@
-"""The registration orchestrator: nodes are registered in a service catalog and a table, and their life is followed.
+"""The registration orchestrator: nodes are registered in a service catalog and a table, and their lifecycle
+is tracked.
 
-`contract.yaml` is the workflow, `fsm.py` the life of a registration, `reducer.py` every decision. Start with README.md.
+`contract.yaml` is the workflow, `fsm.py` the lifecycle of a registration, `reducer.py` every decision. Start
+with README.md.
 """

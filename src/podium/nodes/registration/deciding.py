@@ -1,4 +1,4 @@
-"""The pure steps: which deadlines have passed, what is to be done, what it came to."""
+"""The pure steps: which deadlines have passed, what is to be done, what resulted from it."""
 
 from typing import Any, Final
 
@@ -29,7 +29,9 @@ _NO_CODE: Final = "UNKNOWN"
 
 
 class EvaluateTimeout(NodeCompute):
-    """The time that the run decides by: that of the tick if one made the run, else that of the run itself."""
+    """The time on which the run's decisions are based: that of the tick if one created the run, else that of
+    the run itself.
+    """
 
     name = "evaluate_timeout"
     sections = ("time_injection",)

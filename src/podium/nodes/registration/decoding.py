@@ -1,7 +1,8 @@
-"""What a message says: an event that the contract consumes, or a code why it is none. Pure.
+"""Decodes a message: an event that the contract consumes, or a code that says why it is none. Pure.
 
-The value of a message is the body of the event, as JSON; its topic says which event it is. The headers `event_type` and
-`event_version` are optional, and have to fit if they are there. Codes never contain anything of a message.
+The value of a message is the body of the event, as JSON; its topic says which event it is. The headers
+`event_type` and `event_version` are optional, and have to match if they are present. Codes never contain any
+part of a message.
 """
 
 import re
@@ -31,7 +32,7 @@ IN_THE_FUTURE: Final = "EVENT_IN_THE_FUTURE"
 HAS_CREDENTIALS: Final = "ENDPOINT_WITH_CREDENTIALS"
 
 _VERSION: Final = re.compile(r"1(\.[0-9]{1,9}){0,2}", re.ASCII)
-# No column of a database holds this character.
+# No column of a database accepts this character.
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -61,7 +62,7 @@ _MODELS: Final[dict[str, type[Body]]] = {
 
 
 class Refused(Exception):
-    """A message that can never be used. It says nothing but its code."""
+    """A message that can never be used. Contains nothing but its code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -71,7 +72,9 @@ class Refused(Exception):
 def decode(
     expected: str, value: bytes, *, event_type: str | None, version: str | None, received_at: datetime
 ) -> Body:
-    """`expected`: the event that the contract has for the topic. `received_at`: by the bus. Raises `Refused`."""
+    """`expected`: the event that the contract has for the topic. `received_at`: according to the bus. Raises
+    `Refused`.
+    """
     if len(value) > MAX_BYTES:
         raise Refused(TOO_LARGE)
     if event_type not in (None, "", expected) or expected not in _MODELS:
@@ -106,7 +109,7 @@ def _validated(model: type[Body], read: dict[str, Any]) -> Body:
         wrong = set()
     if ("node_id",) in wrong:
         raise Refused(INVALID_NODE_ID)
-    # Its values are checked one by one by pydantic, so that what is left to find is a user name or password.
+    # pydantic checks its values one by one, so the remaining cause is a user name or password.
     has_texts = _is_texts(read.get("endpoints"))
     raise Refused(HAS_CREDENTIALS if wrong == {("endpoints",)} and has_texts else INVALID)
 

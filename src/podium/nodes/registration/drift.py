@@ -1,6 +1,6 @@
-"""What the catalogs should have of a registration, compared with what they have. Pure.
+"""Compares the expected entries of a registration in the catalogs with the actual ones. Pure.
 
-A side that is not applied yet is the business of the next run, not a difference.
+A side that has not been applied yet is left to the next run and does not count as a difference.
 """
 
 from enum import StrEnum
@@ -24,7 +24,7 @@ class Drift(StrEnum):
 
 
 def expected_service(row: Projection) -> Service | None:
-    """None: it should not be there."""
+    """None: it should not exist."""
     (intent,) = wanted_intents(row, row.node.correlation_id, ("consul",))
     assert isinstance(intent, ModelConsulRegistrationIntent)
     if intent.operation == "deregister":

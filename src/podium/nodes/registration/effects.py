@@ -1,4 +1,4 @@
-"""The steps that act: they receive the event, read the projection, carry out intents, and publish the outcome."""
+"""The steps that act: they receive the event, read the projection, execute intents, and publish the outcome."""
 
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ _POSTGRES_STEP: Final = "execute_postgres_registration"
 
 
 class ReceiveIntrospection(NodeEffect):
-    """Accepts the events that the contract makes runs of."""
+    """Accepts the events for which the contract creates runs."""
 
     name = "receive_introspection"
     sections = ("consumed_events",)
@@ -81,7 +81,7 @@ class ReadProjection(NodeEffect):
 
 
 class NodeRegistryEffect(NodeEffect):
-    """Carries out the intents that the contract routes to its step. Each side has a breaker of its own."""
+    """Executes the intents that the contract routes to its step. Each side has a breaker of its own."""
 
     name = "node_registry_effect"
     services = {"execute_consul": CONSUL, "execute_postgres": POSTGRES}  # noqa: RUF012  a constant
@@ -146,7 +146,9 @@ class NodeRegistryEffect(NodeEffect):
     async def _postgres(
         self, intent: ModelPostgresUpsertIntent, state: ModelReducerState, change_id: str
     ) -> int:
-        """Both rows in one transaction. The projection is not settled yet: after a crash, the next tick repairs it."""
+        """Both rows in one transaction. The projection is not settled yet: after a crash, the next tick
+        repairs it.
+        """
         row = state.registration
         if row is None:
             raise ReducerError("INTENT_WITHOUT_STATE")
@@ -162,7 +164,7 @@ class NodeRegistryEffect(NodeEffect):
 
 
 class PublishOutcome(NodeEffect):
-    """Stores what the run came to, then publishes one event for each state that was entered, and the result."""
+    """Stores the result of the run, then publishes one event for each state that was entered, and the result."""
 
     name = "publish_outcome"
     service = POSTGRES
@@ -200,7 +202,9 @@ class PublishOutcome(NodeEffect):
         )
 
     async def _lost(self, done: Aggregated) -> tuple[Aggregated, Projection | None]:
-        """Another change came first: this run does not count, and both sides are applied again from what is there."""
+        """Another change was first: this run's result is discarded, and both sides are applied again from the
+        stored projection.
+        """
         reduced = done.reduced
         await self._table.unsettle(reduced.node_id, reduced.now)
         values: dict[str, Any] = {"status": "failed", "code": RevisionConflict.code}

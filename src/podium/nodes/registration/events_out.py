@@ -1,4 +1,4 @@
-"""What is published about a run: one event for each state that it entered, in order, and one result."""
+"""Messages published for a run: one event for each state that it entered, in order, and one result."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ RESULT: Final = "NodeRegistrationResultEvent"
 def publications(
     done: Aggregated, row: Projection | None, topics: Mapping[str, str]
 ) -> tuple[Publication, ...]:
-    """`row` is the projection as it was stored. Readers drop late events by its revision."""
+    """`row` is the projection as it was stored. Consumers drop late events by its revision."""
     reduced = done.reduced
     common: dict[str, Any] = {
         "node_id": str(reduced.node_id),

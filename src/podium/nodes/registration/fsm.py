@@ -1,6 +1,6 @@
-"""The life of a registration, as a table. The diagram in README.md is drawn from it.
+"""The lifecycle of a registration, as a table. The diagram in README.md is drawn from it.
 
-A pair of state and trigger that is not among the arrows changes nothing; `TABLE` has all of them.
+A pair of state and trigger that is not among the transitions changes nothing; `TABLE` contains all pairs.
 """
 
 from enum import StrEnum
@@ -57,9 +57,9 @@ TABLE: Final = {
     (state, trigger): ARROWS.get((state, trigger), state) for state in State for trigger in Trigger
 }
 TERMINAL: Final = frozenset({State.LIVENESS_EXPIRED, State.REJECTED})
-# Passed through inside one run, and never stored.
+# Entered and left within one run, and never stored.
 PASSED_THROUGH: Final = frozenset({State.ACCEPTED, State.ACK_RECEIVED, State.ACK_TIMED_OUT})
-# What is published when a state is entered.
+# Published when a state is entered.
 EVENT_OF: Final[dict[State, str]] = {
     State.PENDING_REGISTRATION: "NodeRegistrationInitiated",
     State.ACCEPTED: "NodeRegistrationAccepted",
@@ -76,7 +76,7 @@ def has_effect(state: State, trigger: Trigger) -> bool:
 
 
 def entered(state: State, *triggers: Trigger) -> tuple[State, ...]:
-    """The states that these triggers lead through, one after the other; a trigger without effect leads nowhere."""
+    """The states that these triggers lead through, in order; a trigger without effect adds none."""
     passed = []
     for trigger in triggers:
         if TABLE[state, trigger] is not state:

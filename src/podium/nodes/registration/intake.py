@@ -1,7 +1,9 @@
-"""What an incoming message leads to: a run, a renewal of liveness, or a new time. Pure; the caller does it.
+"""The effect of an incoming message: a run, a renewal of liveness, or a new time. Pure; the caller executes
+it.
 
-Heartbeats make no run: each batch of them is one statement. A tick makes one run for each node with a deadline that has
-passed. The id of a run request follows from its event, so that a message that comes again makes no second run.
+Heartbeats create no runs: each batch of them is one statement. A tick creates one run for each node whose
+deadline has passed. The id of a run request is derived from its event, so that a repeated message does not
+create a second run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +23,7 @@ TICK_REFUSED: Final = "TICK_REFUSED"
 # How far a tick may be ahead of the time at which the broker received it.
 MAX_AHEAD: Final = timedelta(seconds=30)
 _MAX_DOUBLINGS: Final = 6
-# Fixed for ever: the correlation ids of overdue runs are derived from it.
+# Must never change: the correlation ids of overdue runs are derived from it.
 _OVERDUE: Final = UUID("2b1f6c64-6a0e-5c0f-8f9d-0c7b3d1a5e42")
 
 
@@ -35,7 +37,7 @@ class NodeHeartbeatEvent(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """A run that is to be created. Runs of one node wait for each other, by the key."""
+    """A run that is to be created. The key makes runs of one node wait for each other."""
 
     request_id: str
     concurrency_key: str
@@ -55,7 +57,9 @@ def run_for(event_type: str, body: RegistrationEvent) -> RunStart:
 
 
 def overdue_run(due: DueNode, now: datetime, time: TimeInjection) -> RunStart:
-    """Every tick that finds the deadline asks for the same run. One that is still there is asked for again later."""
+    """Every tick that finds the deadline requests the same run. If the deadline persists, it is requested
+    again later.
+    """
     number = overdue_attempt(now - due.deadline, time.retry)
     mark = f":{number}" if number else ""
     correlation_id = uuid5(_OVERDUE, f"{due.node_id}/{due.deadline.isoformat()}{mark}")
@@ -65,7 +69,7 @@ def overdue_run(due: DueNode, now: datetime, time: TimeInjection) -> RunStart:
 
 
 def overdue_attempt(late: timedelta, retry: timedelta) -> int:
-    """After twice the time each, at most 64 times `retry`: with 5 s, 0 up to 5 s, 1 up to 15 s, 2 up to 35 s."""
+    """With doubling delays, at most 64 times `retry`: with 5 s, 0 up to 5 s, 1 up to 15 s, 2 up to 35 s."""
     times = max(0, late // retry)
     doublings = min((times + 1).bit_length() - 1, _MAX_DOUBLINGS)
     return doublings + (times + 1 - (1 << doublings)) // (1 << doublings)
@@ -74,7 +78,9 @@ def overdue_attempt(late: timedelta, retry: timedelta) -> int:
 def renewals(
     heartbeats: Iterable[NodeHeartbeatEvent], now: datetime, time: TimeInjection, max_batch: int
 ) -> list[tuple[Renewal, ...]]:
-    """Batches for one statement each. The newest heartbeat of each node counts, and `now` decides its deadline."""
+    """Batches for one statement each. Only the newest heartbeat of each node is used, and its deadline is
+    based on `now`.
+    """
     newest: dict[UUID, NodeHeartbeatEvent] = {}
     for one in heartbeats:
         known = newest.get(one.node_id)
@@ -95,7 +101,8 @@ def renewals(
 def next_time(
     known: datetime | None, tick: datetime, received_at: datetime
 ) -> tuple[datetime | None, str | None]:
-    """The time after a tick, and why the tick is refused. Time never goes back: an older tick changes nothing.
+    """The time after a tick, and why the tick is refused. Time is never set back: an older tick changes
+    nothing.
 
     `received_at`: when the broker received it. One wrong clock must not expire all nodes.
     """

@@ -5,7 +5,7 @@ from typing import Final
 
 from podium.ports.catalog import NodeDescription, Projection
 
-# What says when and by which event a node described itself, not what it is.
+# Fields that say when and by which event a node described itself, not what it is.
 _NOT_CONTENT: Final = frozenset({"correlation_id", "epoch", "timestamp"})
 
 
@@ -26,12 +26,16 @@ def may_restart(known: Projection, node: NodeDescription) -> bool:
 
 
 def is_newer(known: Projection, node: NodeDescription) -> bool:
-    """Whether this replaces what is known of a live node: the order of events, whatever order they arrive in."""
+    """Whether this replaces what is known of a live node: decided by the order of events, not of their
+    arrival.
+    """
     return _key(node.epoch, node.timestamp) > _key(known.node.epoch, known.seen_at)
 
 
 def is_older_ack(known: Projection, epoch: int | None, timestamp: datetime) -> bool:
-    """Whether an acknowledgement is of an earlier registration: it may be delivered again long after that ended."""
+    """Whether an acknowledgement belongs to an earlier registration: it may be delivered again long after
+    that ended.
+    """
     if epoch is None and known.node.epoch is None:
         return timestamp < known.node.timestamp
     return epoch_of(epoch) < epoch_of(known.node.epoch)

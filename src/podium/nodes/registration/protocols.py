@@ -1,15 +1,16 @@
-"""What the registration workflow consists of: a reducer that decides, effects that act.
+"""The parts of the registration workflow: a reducer that decides, effects that act.
 
 They are defined together because one produces what the other consumes: the intents. Two more are ports: the
-projection is read by `ProtocolProjectionReader`, and events come and go over `ProtocolEventBus`. No node has the bus:
-what it publishes is stored with the end of its step first.
+projection is read by `ProtocolProjectionReader`, and events are received and sent by `ProtocolEventBus`. No
+node has access to the bus: what it publishes is first stored with the end of its step.
 
 Thread safety. Implementations of both protocols are shared by everything that runs in a process:
 
-- `ProtocolReducer`: one instance may reduce several events at the same time, in several threads. States are immutable:
-  return a new one. Keep nothing in the instance that a call changes, no cache either.
-- `ProtocolEffect`: several tasks of one event loop may call `execute_intent` at the same time. Guard shared mutable
-  state with `asyncio.Lock`, and never hold it while waiting for a service. The clients below have to be safe for tasks.
+- `ProtocolReducer`: one instance may reduce several events concurrently, in several threads. States are
+  immutable: return a new one. Keep nothing in the instance that a call changes, not even a cache.
+- `ProtocolEffect`: several tasks of one event loop may call `execute_intent` concurrently. Guard shared
+  mutable state with `asyncio.Lock`, and never hold it while waiting for a service. The clients below have to
+  be safe for tasks.
 
 `NodeRegistrationOrchestrator` itself is not thread-safe: one instance serves one workflow at a time.
 """
@@ -29,10 +30,10 @@ __all__ = ["ProtocolEffect", "ProtocolEventBus", "ProtocolProjectionReader", "Pr
 
 @runtime_checkable
 class ProtocolReducer(Protocol):
-    """Folds an event into the state of its node and says what is to be done about it.
+    """Folds an event into the state of its node and returns what is to be done about it.
 
-    Deterministic: the same arguments give the same result. Idempotent: the event once more changes nothing. Pure: no
-    input or output, no clock but `now`.
+    Deterministic: the same arguments give the same result. Idempotent: repeating the event changes nothing.
+    Pure: no input or output, no clock but `now`.
     """
 
     def reduce(
@@ -42,9 +43,9 @@ class ProtocolReducer(Protocol):
 
 @runtime_checkable
 class ProtocolEffect(Protocol):
-    """Carries out an intent. Idempotent: an intent may be carried out again after a crash.
+    """Executes an intent. Idempotent: an intent may be executed again after a crash.
 
-    Raises an error with a code, which never contains anything of the intent.
+    Raises an error with a code, which never contains any part of the intent.
     """
 
     async def execute_intent(

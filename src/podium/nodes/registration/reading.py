@@ -1,4 +1,4 @@
-"""The contract of the registration workflow, and what it sets."""
+"""The contract of the registration workflow, and its settings."""
 
 from functools import cache
 from pathlib import Path
@@ -45,7 +45,7 @@ class NotRegistration(PodiumError):
 
 
 def config_of(plan: Plan) -> ModelOrchestratorConfig:
-    """What the nodes of a compiled contract are given, so that what runs and what feeds it agree.
+    """The config of the nodes in a compiled contract, so that the service uses the same settings as the runs.
 
     Raises `NotRegistration`.
     """

@@ -1,10 +1,11 @@
-"""Every decision about a registration: a pure fold of one event into the state of its node, and what follows from it.
+"""Every decision about a registration: a pure fold of one event into the state of its node, and what follows
+from it.
 
     reduce(state, event, now)          before anything is done: the new state, and intents for both sides
-    settle(state, applied, now, time)  after the intents were carried out: what is applied, and what that leads to
+    settle(state, applied, now, time)  after the intents were executed: what is applied, and what that leads to
 
-Delivering an event again changes nothing, and an older one never replaces a newer one. `now` is an argument; nothing
-here knows another time.
+Delivering an event again changes nothing, and an older one never replaces a newer one. `now` is an argument;
+no other clock is used here.
 """
 
 from collections.abc import Collection, Sequence
@@ -43,7 +44,7 @@ Reduction = tuple[ModelReducerState, tuple[Intent, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RegistrationReducer:
-    """A `ProtocolReducer`. It keeps nothing between calls, so that any number of threads may share one."""
+    """A `ProtocolReducer`. It stores nothing between calls, so that any number of threads may share one."""
 
     rules: ReducerRules
     time: TimeInjection
@@ -74,14 +75,14 @@ class RegistrationReducer:
         if not is_newer(row, node):
             return self._again(state, row, node, now)
         if epoch_of(node.epoch) == epoch_of(row.node.epoch) and is_same_content(row.node, node):
-            # Remembered, so that other content with a time in between counts as older.
+            # Recorded, so that different content with an earlier time counts as older.
             return self._again(state, _changed(row, seen_at=node.timestamp), node, now)
         return self._update(state, row, node, now)
 
     def _again(
         self, state: ModelReducerState, row: Projection, node: NodeDescription, now: datetime
     ) -> Reduction:
-        """Nothing new. A delivery that comes again repairs what its first one left undone."""
+        """Nothing new. A repeated delivery completes what the first one left undone."""
         if is_same_delivery(row, node):
             return self._repair(state, row, node, now)
         return _state(state, row), ()
@@ -97,7 +98,7 @@ class RegistrationReducer:
         if code is None:
             return self._apply(state, row, BOTH, node, now, entered(before, Trigger.INTROSPECTED))
         passed = entered(before, Trigger.INTROSPECTED, Trigger.REFUSED)
-        # Nothing was ever applied, or the end of the registration before it is still to be.
+        # Nothing was ever applied, or the end of the previous registration still has to be.
         sides = (known.consul_applied, known.postgres_applied) if known is not None else (True, True)
         row = _changed(
             row,
@@ -158,7 +159,7 @@ class RegistrationReducer:
             state=passed[-1],
             ack_deadline=None,
             liveness_deadline=now + self.time.liveness,
-            # Heartbeats from before do not count.
+            # Earlier heartbeats do not count.
             heartbeat_at=event.timestamp,
         )
         return _state(state, active, passed), ()
@@ -180,7 +181,7 @@ class RegistrationReducer:
         ended = _changed(row, state=led_to[-1], ack_deadline=None, liveness_deadline=None)
         return self._apply(state, ended, BOTH, event, now, led_to)
 
-    # --- what follows -----------------------------------------------------------------------------
+    # --- consequences -----------------------------------------------------------------------------
 
     def _repair(
         self,
@@ -202,7 +203,7 @@ class RegistrationReducer:
         passed: tuple[State, ...] = (),
         code: str | None = None,
     ) -> Reduction:
-        """Ask for these sides to be applied; until that has succeeded, they are tried again."""
+        """Request that these sides be applied; retried until that has succeeded."""
         open_sides = {f"{side}_applied": False for side in sides}
         row = _changed(row, **open_sides, applied_at=now, retry_at=now + self.time.retry)
         after = _state(state, row, passed, code)

@@ -16,7 +16,7 @@ NODE_TOO_LARGE: Final = "NODE_TOO_LARGE"
 
 _VERSION: Final = lazy_pattern(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}([-+][A-Za-z0-9.+-]{1,64})?")
 _NAME: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# Part of a key of metadata, where the service catalog allows no dot.
+# Part of a metadata key, in which the service catalog does not allow dots.
 _ENDPOINT_NAME: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ENDPOINT_PREFIX: Final = "endpoint_"
 
@@ -37,7 +37,7 @@ def refusal(node: NodeDescription, rules: ReducerRules) -> str | None:
 
 
 def endpoint_key(name: str) -> str:
-    """What the service catalog calls the address of an endpoint."""
+    """The metadata key for the address of an endpoint."""
     return f"{_ENDPOINT_PREFIX}{name}"
 
 

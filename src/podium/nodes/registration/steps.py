@@ -1,4 +1,4 @@
-"""What the steps of the workflow hand to each other."""
+"""Data that the steps of the workflow pass to each other."""
 
 from uuid import UUID
 
@@ -58,7 +58,7 @@ class TimeInput(_Step):
 
 
 class Timed(Known):
-    # The time that the whole run decides by.
+    # The time on which all decisions of the run are based.
     now: AwareDatetime
     passed: tuple[Deadline, ...]
 
@@ -73,12 +73,12 @@ class ReducerInput(_Step):
 
 
 class Reduced(_Step):
-    """`known` is the projection that was read, `state` what it is to become."""
+    """`known` is the projection that was read, `state` its future content."""
 
     node_id: UUID
     correlation_id: UUID
     now: AwareDatetime
-    # When the effects may have started, by the clock of the run.
+    # The earliest time at which the effects may have started, by the clock of the run.
     decided_at: AwareDatetime
     known: Projection | None
     state: ModelReducerState
@@ -112,7 +112,7 @@ class AggregateInput(_Step):
 
 class Aggregated(_Step):
     reduced: Reduced
-    # As it is now that the effects have ended.
+    # The state after the effects have ended.
     state: ModelReducerState
     outcome: ModelOrchestratorOutput
 
@@ -128,6 +128,6 @@ class PublishInput(_Step):
 
 class Published(_Step):
     outcome: ModelOrchestratorOutput
-    # Of the projection; None if the node is unknown.
+    # Revision of the projection; None if the node is unknown.
     revision: int | None
     publishes: tuple[Publication, ...]

@@ -1,4 +1,6 @@
-"""What a registration asks for on each side, as intents: registered while it lives, removed when it has ended."""
+"""The desired state of a registration on each side, as intents: registered while it is active, removed when
+it has ended.
+"""
 
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias

@@ -14,7 +14,7 @@ from podium.operations.parts import Parts
 from podium.operations.schedules.plans import published_plan
 from podium.text import shortened
 
-# The name and the id of a delivery make a request id.
+# Limited because the name and the id of a delivery form a request id.
 _MAX_NAME: Final = 48
 
 
@@ -57,7 +57,7 @@ class NamedHook(msgspec.Struct, frozen=True):
 
 
 async def add_hook(parts: Parts, tenant_id: str, name: str, order: HookOrder) -> NamedHook:
-    """Raises `InvalidHook`, `HookExists`, `PlanNotPublished`, and what `Parts.require` does."""
+    """Raises `InvalidHook`, `HookExists`, `PlanNotPublished`, and what `Parts.require` raises."""
     await parts.require("hook.change", tenant_id)
     check_id("hook", name)
     if len(name) > _MAX_NAME:

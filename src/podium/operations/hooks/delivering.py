@@ -1,6 +1,7 @@
-"""A delivery to a hook: whether it is genuine, new and allowed now, and the run that it starts.
+"""A delivery to a hook: whether it is authentic, new and permitted now, and the run that it starts.
 
-The sender is known only by the signature. A sender that cannot sign learns nothing, not even which hooks exist.
+The sender is identified by the signature only. A sender that cannot sign learns nothing, not even which hooks
+exist.
 """
 
 import asyncio
@@ -27,14 +28,16 @@ from podium.operations.start import prepared_request
 from podium.ports.engine import RunRequest
 from podium.runtime.plan_file import PLAN, WORKFLOW
 
+# Of a tenant, by name.
+SecretsOf = Callable[[str], Mapping[str, str]]
 _MAX_DELIVERY: Final = 72
 _MINUTE: Final = 60.0
-# Of a hook that does not exist: the same work is done.
+# For a hook that does not exist, so that the same work is done.
 _NO_SECRET: Final = bytes(32)
 
 
 class HookRefused(PodiumError):
-    """One answer for an unknown hook, a wrong signature and a time that is too far off."""
+    """The same answer for an unknown hook, a wrong signature and a time that is too far off."""
 
     code = "HOOK_REFUSED"
 
@@ -46,6 +49,9 @@ class HookRefused(PodiumError):
 
 class HookReplayed(PodiumError):
     code = "HOOK_REPLAYED"
+
+    def __init__(self, delivery_id: str) -> None:
+        super().__init__(f"delivery {delivery_id!r} was accepted before; nothing was started")
 
 
 class HookRateLimited(PodiumError):
@@ -64,7 +70,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class HookRates:
-    """How many deliveries of each hook this process has accepted in the minute that is under way."""
+    """How many deliveries for each hook this process has accepted in the current minute."""
 
     def __init__(self) -> None:
         self._minutes: dict[str, tuple[int, int]] = {}
@@ -81,34 +87,38 @@ class HookRates:
 
 async def deliver(
     parts: Parts,
-    secrets: Mapping[str, str],
+    secrets: SecretsOf,
     rates: HookRates,
     name: str,
     delivery: Delivery,
     decode: Callable[[bytes], Any],
 ) -> RunId:
-    """Start the run of a delivery. `decode`: the body as JSON.
+    """Start the run of a delivery. `secrets`: of a tenant, by name. `decode`: the body as JSON.
 
-    Raises the errors above, `InvalidInput`, and what creating a run does.
+    Raises the errors above, `InvalidInput`, and what creating a run raises.
     """
     endpoint = await parts.store.find_endpoint(EndpointKind.HOOK, name) if is_id(name) else None
     hook = hook_of(endpoint) if endpoint is not None else None
-    secret = await asyncio.to_thread(_secret, secrets, hook)
+    tenant_id = endpoint.tenant_id if endpoint is not None else ""
+    secret = await asyncio.to_thread(_secret, secrets, tenant_id, hook)
     is_genuine = is_signed(secret, delivery.delivery_id, delivery.time, delivery.body, delivery.signature)
     is_now = is_recent(delivery.time, parts.clock.now().timestamp())
     if endpoint is None or hook is None or not (is_genuine and is_now and len(secret) >= MIN_SECRET_BYTES):
         raise HookRefused
     _check_delivery_id(delivery.delivery_id)
+    # Whoever repeats an overheard delivery must not use up the rate of the sender.
+    if await parts.store.has_delivery(endpoint.name, delivery.delivery_id):
+        raise HookReplayed(delivery.delivery_id)
     rates.take(name, hook.rate, parts.clock.elapsed())
     return await _start(parts, endpoint, hook, delivery, _inputs(hook, decode(delivery.body)))
 
 
-def _secret(secrets: Mapping[str, str], hook: Hook | None) -> bytes:
-    """A source may take long to answer. A secret that cannot be found signs nothing."""
+def _secret(secrets: SecretsOf, tenant_id: str, hook: Hook | None) -> bytes:
+    """A source may take long to answer. A secret that cannot be found matches no signature."""
     if hook is None:
         return _NO_SECRET
     try:
-        return secrets.get(hook.secret, "").encode()
+        return secrets(tenant_id).get(hook.secret, "").encode()
     except PodiumError:
         return b""
 
@@ -148,18 +158,18 @@ async def _start(
     )
     run = await acting.prepare_for_pool(await prepared_request(acting, request))
     now = timestamp(parts.clock.now())
-    # What is older is refused by its time; twice as long, for clocks that differ.
+    # Older deliveries are refused because of their time; twice as long, for clocks that differ.
     forget = later(now, -4 * TOLERANCE_SECONDS)
     created = await parts.store.accept_delivery(
         endpoint.name, delivery.delivery_id, now, run, forget_before=forget
     )
     if created is None or created.duplicate:
-        raise HookReplayed(f"delivery {delivery.delivery_id!r} was accepted before; nothing was started")
+        raise HookReplayed(delivery.delivery_id)
     return created.run.identity.run_id
 
 
 def _acting(parts: Parts, endpoint: Endpoint) -> Parts:
-    """What a hook starts was allowed when it was added; it is recorded under its own name."""
+    """What a hook starts was authorized when the hook was added; it is recorded under the hook's name."""
     asking = parts.access()
     actor = Actor(f"hook:{endpoint.name}", Method.HOOK)
     access = Access(actor, OwnerAuthoriser(), asking.key, asking.tenants)

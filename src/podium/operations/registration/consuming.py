@@ -1,10 +1,10 @@
 """One topic of the service: receive, handle, commit, until stopped.
 
-The next messages are received while the last ones are committed: a bus may take a while to answer. Commits stay in
-order, one after the other.
+The next messages are received while the last ones are committed, because a bus may take a while to answer.
+Commits stay in order, one after the other.
 
-What is away (the bus, the store, a catalog) is waited for without a limit, and reported once. A handler may be called
-again with the same messages, and must not change anything twice.
+Unavailable services (the bus, the store, a catalog) are awaited without a limit, and reported once. A handler
+may be called again with the same messages, and must not change anything twice.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Handle = Callable[[Sequence[Incoming]], Awaitable[None]]
 
 
 class Patience:
-    """Growing pauses while something is away; its end and its start are shown once."""
+    """Growing delays while a service is unavailable; the start and the end are each reported once."""
 
     def __init__(self, subject: str, stopping: asyncio.Event, view: ServeView) -> None:
         self._subject = subject
@@ -47,18 +47,20 @@ class Patience:
 
 
 def reason_of(error: Exception) -> str:
-    """A code, never a text: services repeat what they were sent."""
+    """A code, never a text, because services quote what they were sent."""
     return safe_code(error) if isinstance(error, PodiumError) else type(error).__name__
 
 
 async def wait_for_stop(stopping: asyncio.Event, seconds: float) -> None:
-    """Until then, or for so long."""
+    """Wait until it is stopped, or for this long."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stopping.wait(), seconds)
 
 
 class TopicConsumer:
-    """`room`: how many messages may be taken now, waiting until there is room for one. `done`: with how many were."""
+    """`room`: how many messages may be taken now; waits until at least one may. `done`: called with how many
+    were taken.
+    """
 
     def __init__(
         self,
@@ -100,13 +102,13 @@ class TopicConsumer:
             self._committing = asyncio.create_task(self._commit(messages))
 
     async def _committed(self) -> None:
-        """What was handled before."""
+        """Commit what was handled before."""
         if self._committing is not None:
             await self._committing
             self._committing = None
 
     async def _handled(self, messages: Sequence[Incoming]) -> bool:
-        """False if it was stopped before: then they come again."""
+        """False if it was stopped before: then they are delivered again."""
         while not self._stopping.is_set():
             try:
                 await self._handle(messages)
@@ -120,6 +122,6 @@ class TopicConsumer:
     async def _commit(self, messages: Sequence[Incoming]) -> None:
         try:
             await self._source.commit(messages)
-        except PodiumError as error:
-            # They come again, and find what followed from them.
+        except (PodiumError, OSError) as error:
+            # They are delivered again, and find their effects.
             await self._patience.after(error)

@@ -1,6 +1,6 @@
-"""Runs that failed because a service was away are continued: their steps that ended are not carried out again.
+"""Continues runs that failed because a service was unavailable: their completed steps are not executed again.
 
-A failure that would happen again is left as it is, and so is one that was tried often enough; an alert says so.
+A permanent failure is left as it is, and so is one that was retried often enough, with an alert.
 """
 
 from datetime import timedelta
@@ -20,10 +20,10 @@ from podium.runtime.ends import ended_by, last_end
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
 MAX_PAUSE: Final = timedelta(minutes=5)
-# Of failures that no service explains.
+# Limit for failures that no unavailable service explains.
 MAX_TRIES: Final = 5
 _AWAY: Final = frozenset({"CATALOG_UNAVAILABLE", "CIRCUIT_OPEN", "EFFECT_FAILED", "LEASE_EXPIRED", "TIMEOUT"})
-# What would happen again in the same way.
+# Permanent failures.
 _FINAL: Final = frozenset(
     {
         "AGGREGATION_FAILED",
@@ -63,7 +63,7 @@ class FailedRuns:
         self._counts = counts
 
     async def continue_due(self) -> None:
-        """Those whose pause is over, as far as there are slots."""
+        """Continue those whose delay is over, as far as there are slots."""
         cursor = None
         while self._runs.free > 0:
             page = await self._store.runs.page(self._place.tenant_id, self._query(cursor))

@@ -1,4 +1,4 @@
-"""What a serving process has seen and done since its start. Numbers and codes only."""
+"""Counters of a serving process since its start. Numbers and codes only."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Counts:
     runs_known: int = 0
     runs_continued: int = 0
     renewed: int = 0
-    # By kind, of the last comparison.
+    # Differences by kind, in the last comparison.
     drift: Counter[str] = field(default_factory=Counter)
     compared_at: datetime | None = None
     # The newest time of a tick.

@@ -1,4 +1,4 @@
-"""Heartbeats make no run: each batch of them is one statement."""
+"""Heartbeats create no runs: each batch of them is one statement."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -51,7 +51,7 @@ class Heartbeats:
         self._counts.received[self._event_type] += len(messages)
 
     def _now(self, messages: Sequence[Incoming]) -> datetime:
-        """A clock of this process that lags must not make deadlines of nodes that are alive."""
+        """A slow clock of this process must not cause deadlines for live nodes."""
         return max([self._clock.now(), *(received_at(message, self._clock) for message in messages)])
 
     async def _read(self, message: Incoming) -> NodeHeartbeatEvent | None:

@@ -1,4 +1,4 @@
-"""Whose events a registration service works on: environment, namespace and tenant, and the topics that follow."""
+"""The scope of a registration service: environment, namespace and tenant, and the resulting topics."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,7 +26,7 @@ class Place:
 
     @property
     def pool(self) -> str:
-        """Whose hosts carry the runs."""
+        """The pool whose workers execute the runs."""
         digest = sha256(f"{self.tenant_id}|{self.env}|{self.namespace}".encode()).hexdigest()
         return f"registration-{digest[:32]}"
 
@@ -36,11 +36,11 @@ class Place:
 
     @property
     def owner(self) -> str:
-        """Whose nodes the registration tables have."""
+        """The owner of the nodes in the registration tables."""
         return f"{self.env}/{self.namespace}"
 
     def check(self) -> None:
-        """Raises `InvalidId` and `InvalidInput` for names that no id or no topic can have."""
+        """Raises `InvalidId` and `InvalidInput` for names that no id or topic can have."""
         check_id("environment_id", self.env)
         check_id("project_id", self.namespace)
         check_id("tenant_id", self.tenant_id)
@@ -52,13 +52,13 @@ class Place:
         return filled_topic(pattern, self.env, self.namespace)
 
     def topics(self, config: ModelOrchestratorConfig) -> list[str]:
-        """All that have to exist."""
+        """All topics that have to exist."""
         return [*self.topics_read(config), *self.topics_written(config)]
 
     def topics_read(self, config: ModelOrchestratorConfig) -> list[str]:
         return [self.topic(one.topic) for one in config.consumed_events]
 
     def topics_written(self, config: ModelOrchestratorConfig) -> list[str]:
-        """Dead letters of those that are read, and what runs publish."""
+        """Dead-letter topics of those that are read, and the topics that runs publish to."""
         dead = [f"{topic}{DEAD_SUFFIX}" for topic in self.topics_read(config)]
         return [*dead, *(self.topic(one.topic) for one in config.published_events)]

@@ -24,13 +24,13 @@ from podium.runtime.lock import RunLocked
 from podium.runtime.reopening import Reopening
 
 _LOOK_SECONDS: Final = 1.0
-# Runs that are looked at each time.
+# Maximum number of runs to examine each time.
 _MAX_LOOKED_AT: Final = 50
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class PoolView(HostView):
-    """Passes on what a host does, without texts of errors."""
+    """Passes on what a host reports, without texts of errors."""
 
     def __init__(self, view: ServeView) -> None:
         self._view = view
@@ -76,7 +76,7 @@ class PoolRuns:
         try:
             created = await self._host.create(await prepared_request(self._parts, request))
         except RunRequestPruned:
-            return False  # carried out long ago: a message that is delivered again is not a dead letter
+            return False  # executed long ago: a message that is delivered again is not a dead letter
         if not created.duplicate:
             self._waiting[created.run.identity.run_id] = None
         return not created.duplicate
@@ -85,14 +85,14 @@ class PoolRuns:
         self._waiting.pop(run_id, None)
 
     async def reopen(self, run_id: RunId, end_seq: int) -> None:
-        """It is open without a driver then, and a host claims it."""
+        """The run is then open without a driver, and a host claims it."""
         store = self._parts.store
         run = await store.get_run(run_id)
         lease = await store.claim(run_id, owner=holders.new_owner(), ttl=DRIVER_LEASE)
         if lease is None:
             return
         try:
-            with suppress(RunLocked):  # another instance was quicker
+            with suppress(RunLocked):  # another instance was faster
                 await Reopening(store, self._parts.clock, run, end_seq).carry_out(lease)
         finally:
             await store.release(lease)
@@ -109,7 +109,7 @@ class PoolRuns:
         """Another instance may have started them."""
         while not stopping.is_set():
             await wait_for_stop(stopping, _LOOK_SECONDS)
-            with suppress(PodiumError):  # the store is away: later
+            with suppress(PodiumError):  # the store is unavailable: retried later
                 for run_id in list(self._waiting)[:_MAX_LOOKED_AT]:
                     await self._look_at(run_id)
 

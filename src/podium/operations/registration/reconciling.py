@@ -1,13 +1,14 @@
 """Both catalogs compared with the projection, page by page; differences are repaired and counted.
 
-All three are read in the order of node ids, so that a page of each is in memory. A run may change a node while it is
-looked at. So what seems to differ is looked at again: its projection first, then the catalogs, then whether the
-projection is still the same. In Consul it is repaired directly. A row of the table is repaired by the next run of the
-node, which is asked for.
+All three are read in the order of node ids, so that only a page of each is in memory. A run may change a node
+during the comparison, or may have changed one side of it only. So an apparent difference is checked again:
+its projection first, then the catalogs, then whether a run is open, and whether the projection is still the
+same. In Consul it is repaired directly. A row of the table is repaired by the next run of the node, which is
+requested here.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from datetime import datetime
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
@@ -18,15 +19,17 @@ from podium.nodes.registration.drift import Drift, consul_drift, expected_servic
 from podium.ports.catalog import Projection, Registration, RegistrationTable, Service, ServiceCatalog
 
 PAGE: Final = 500
-# Node ids in a report.
+# Maximum number of node ids in a report.
 MAX_LISTED: Final = 20
 _T = TypeVar("_T")
+# Whether a run is open that may change this node.
+HasRun = Callable[[UUID], Awaitable[bool]]
 
 
 class DriftReport(msgspec.Struct, frozen=True, rename="camel"):
     compared: int
     kinds: dict[str, int]
-    # Of the first that differ.
+    # The first nodes that differ.
     nodes: tuple[str, ...]
 
     @property
@@ -46,18 +49,25 @@ class _Sides(NamedTuple):
         return [one for one in found if one is not None]
 
 
-async def reconcile(services: ServiceCatalog, table: RegistrationTable, now: datetime) -> DriftReport:
-    """Raises `CatalogUnavailable` and `CatalogRefused`."""
+async def reconcile(
+    services: ServiceCatalog, table: RegistrationTable, now: datetime, has_run: HasRun
+) -> DriftReport:
+    """Raises `CatalogUnavailable`, `CatalogRefused`, and what `has_run` raises."""
     compared, suspects = 0, []
     async for node_id, sides in _joined(services, table):
         compared += 1
         if sides.drifts():
             suspects.append(node_id)
-    return await _repair_confirmed(services, table, now, compared, suspects)
+    return await _repair_confirmed(services, table, now, has_run, compared, suspects)
 
 
 async def _repair_confirmed(
-    services: ServiceCatalog, table: RegistrationTable, now: datetime, compared: int, suspects: list[UUID]
+    services: ServiceCatalog,
+    table: RegistrationTable,
+    now: datetime,
+    has_run: HasRun,
+    compared: int,
+    suspects: list[UUID],
 ) -> DriftReport:
     kinds: Counter[str] = Counter()
     nodes = []
@@ -66,7 +76,10 @@ async def _repair_confirmed(
     for node_id, row in rows.items():
         sides = _Sides(row, await _registration(table, node_id), found.get(node_id))
         drifts = sides.drifts()
-        if drifts and _revision(await table.read(node_id)) == _revision(row):
+        if not drifts or await has_run(node_id):
+            continue
+        # In this order: a run that has ended since then has changed the projection.
+        if _revision(await table.read(node_id)) == _revision(row):
             for drift in drifts:
                 await _repair(services, table, node_id, row, drift, now)
             kinds.update(one.value for one in drifts)
@@ -92,14 +105,14 @@ async def _repair(
         case Drift.TABLE_MISSING | Drift.TABLE_DIFFERS:
             await table.unsettle(node_id, now)
         case Drift.TABLE_UNKNOWN:
-            pass  # Podium never writes such a row: it is reported only.
+            pass  # Podium never writes such a row: it is only reported.
 
 
 # --- reading in the order of node ids ---------------------------------------------------------------
 
 
 class _Stream(Generic[_T]):
-    """Rows in the order of their ids, with the next one at hand."""
+    """Rows in the order of their ids, with one row of lookahead."""
 
     def __init__(self, rows: AsyncIterator[_T], id_of: Callable[[_T], UUID]) -> None:
         self._rows = rows

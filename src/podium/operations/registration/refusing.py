@@ -1,4 +1,4 @@
-"""Messages that can never be used: a dead letter with a code, and one alert for each code and minute."""
+"""Messages that can never be used: a dead letter with a code, and one alert per code and minute."""
 
 from datetime import datetime
 from typing import Final
@@ -35,11 +35,11 @@ class Refusals:
         self._telemetry = telemetry
         # The minute of the last alert, by code.
         self._alerted: dict[str, datetime] = {}
-        # Of messages that may be handled again, because others of their batch could not be yet.
+        # Messages that may be handled again, because others of their batch could not be handled yet.
         self._buried: set[tuple[str, int, int, int]] = set()
 
     async def bury(self, source: EventSource, message: Incoming, code: str) -> None:
-        """Returns when the dead letter is on the bus. Raises what `EventSource.bury` does."""
+        """Returns when the dead letter is on the bus. Raises what `EventSource.bury` raises."""
         place = (message.topic, message.partition, message.offset, message.timestamp)
         if place in self._buried:
             return
@@ -57,7 +57,7 @@ class Refusals:
         )
 
     def alert(self, alert: AlertCode, code: str, message: str) -> None:
-        """At most one for each code and minute."""
+        """At most one per code and minute."""
         minute = self._clock.now().replace(second=0, microsecond=0)
         if self._alerted.get(code) == minute:
             return

@@ -1,4 +1,4 @@
-"""Where the runs of the service are created and driven, and how many more there may be."""
+"""Where the runs of the service are created and driven, and how many more are possible."""
 
 import asyncio
 from typing import Protocol
@@ -14,7 +14,9 @@ class Runs(Protocol):
         ...
 
     async def create(self, start: RunStart) -> bool:
-        """Durable when it returns; False if it exists or existed. Raises `RunRequestConflict` for other content."""
+        """Durable when it returns; False if it exists or existed. Raises `RunRequestConflict` for other
+        content.
+        """
         ...
 
     async def reopen(self, run_id: RunId, end_seq: int) -> None:
@@ -22,5 +24,7 @@ class Runs(Protocol):
         ...
 
     async def serve(self, stopping: asyncio.Event, *, drain: float) -> None:
-        """Drive runs until stopped, those that a killed process left, too; then let them end for so many seconds."""
+        """Drive runs until stopped, including those that a killed process left; then let them end within
+        `drain` seconds.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The registration service: everything that it does, until it is stopped."""
+"""The registration service: all of its parts, until it is stopped."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -18,14 +18,16 @@ from podium.nodes.sections import ConsumedEvent
 from podium.operations.parts import Parts
 from podium.operations.pruning import prune_runs
 from podium.operations.receipts import Receipts
+from podium.operations.registration.bus_time import BusTime
 from podium.operations.registration.consuming import Handle, Patience, TopicConsumer, wait_for_stop
 from podium.operations.registration.continuing import FailedRuns
 from podium.operations.registration.counting import Counts
 from podium.operations.registration.heartbeats import Heartbeats
+from podium.operations.registration.open_runs import OpenRuns
 from podium.operations.registration.place import Place
 from podium.operations.registration.reconciling import DriftReport, reconcile
 from podium.operations.registration.refusing import Refusals
-from podium.operations.registration.relaying import RegistrationBus
+from podium.operations.registration.relaying import RegistrationBus, RelayTroubles
 from podium.operations.registration.runs import Runs
 from podium.operations.registration.slots import Slots
 from podium.operations.registration.starting import RunStarter
@@ -44,11 +46,14 @@ from podium.runtime.relay import CLAIM_TTL, Relay
 RECONCILE_SECONDS: Final = 60.0
 CONTINUE_SECONDS: Final = 5.0
 PRUNE_SECONDS: Final = 600.0
+_PUBLISHING: Final = "publishing events"
+# For the lines of the outbox that are at hand.
+_STOP_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the service works with."""
+    """The dependencies of the service."""
 
     parts: Parts
     bus: ProtocolEventBus
@@ -57,8 +62,10 @@ class World:
     services: ServiceCatalog
     table: RegistrationTable
     runs: Runs
-    # Of services, by name: closed, open or half-open.
+    # Circuit breakers of services, by name: closed, open or half-open.
     breakers: Callable[[], Mapping[str, str]]
+    # The clock of the nodes.
+    time: BusTime
     telemetry: Telemetry = SILENT
 
 
@@ -93,7 +100,7 @@ class RegistrationService:
         self.stopping.set()
 
     async def serve(self) -> None:
-        """Until stopped; then runs under way get time to end. Raises what `EventSource.open` does."""
+        """Runs until stopped; then runs in progress get time to end. Raises what `EventSource.open` raises."""
         world = self.world
         opened: list[EventSource] = []
         try:
@@ -129,7 +136,7 @@ class RegistrationService:
             if task.done() and not self.stopping.is_set():
                 task.result()
 
-    # --- what runs side by side ---------------------------------------------------------------------
+    # --- concurrent tasks ---------------------------------------------------------------------------
 
     def _beside(self, status: StatusFile) -> Iterator[Coroutine[Any, Any, None]]:
         world, settings = self.world, self.settings
@@ -169,7 +176,14 @@ class RegistrationService:
         match event.handling:
             case "run":
                 starter = RunStarter(
-                    source, event.event_type, world.runs, refusals, clock, counts, self._receipts
+                    source,
+                    event.event_type,
+                    world.runs,
+                    refusals,
+                    clock,
+                    counts,
+                    self._receipts,
+                    on_messages=world.time.saw,
                 )
                 return TopicConsumer(
                     source,
@@ -212,7 +226,7 @@ class RegistrationService:
                 return TopicConsumer(source, handle, self.stopping, self.view, topic=topic)
 
     def _counted(self, handle: Handle) -> Handle:
-        """Of messages without runs of their own."""
+        """For messages without runs of their own."""
 
         async def counted(messages: Sequence[Incoming]) -> None:
             renewed = self.counts.renewed
@@ -240,10 +254,14 @@ class RegistrationService:
         )
 
     async def _stop_relay(self, relay: Relay, relaying: asyncio.Task[None]) -> None:
-        """What the last runs published is delivered if that is possible; the rest is, by the next process."""
-        with suppress(PodiumError, TimeoutError):
-            await asyncio.wait_for(relay.run_once(), self.settings.drain)
+        """Deliver what the last runs published, if possible; the next process delivers the rest."""
+        if not relay.is_bus_away:
+            with suppress(PodiumError, TimeoutError):
+                await asyncio.wait_for(relay.run_once(), self.settings.drain)
         relay.stop()
+        # A bus that does not answer must not keep the process. What it was sent is sent again by the next one.
+        await asyncio.wait({relaying}, timeout=_STOP_SECONDS)
+        relaying.cancel()
         await asyncio.gather(relaying, return_exceptions=True)
 
     def _start_relay(self) -> tuple[Relay, asyncio.Task[None]]:
@@ -256,13 +274,14 @@ class RegistrationService:
             Alerting(parts.store, parts.clock),
             owner=holders.new_owner(),
             claim_ttl=settings.claim_ttl,
+            view=RelayTroubles(_PUBLISHING, self.view),
         )
         return relay, asyncio.create_task(self._relay(relay, bus))
 
     async def _relay(self, relay: Relay, bus: RegistrationBus) -> None:
-        """What runs publish. A store that does not answer is waited for."""
+        """Deliver what runs publish. If the store does not answer, waits for it."""
         only = bus_filter(plans=(self.settings.plan_id,), messages_only=True)
-        patience = Patience("publishing events", self.stopping, self.view)
+        patience = Patience(_PUBLISHING, self.stopping, self.view)
         while True:
             try:
                 await self.world.parts.store.add_bus(bus.name, from_start=True, only=only)
@@ -272,7 +291,7 @@ class RegistrationService:
                 if self.stopping.is_set():
                     return None
 
-    # --- what is done periodically ------------------------------------------------------------------
+    # --- periodic tasks -----------------------------------------------------------------------------
 
     async def _every(self, seconds: float, subject: str, work: Callable[[], Awaitable[None]]) -> None:
         patience = Patience(subject, self.stopping, self.view)
@@ -288,7 +307,8 @@ class RegistrationService:
     async def _reconcile(self) -> None:
         world, now = self.world, self.world.parts.clock.now()
         before = world.parts.clock.elapsed()
-        report = await reconcile(world.services, world.table, now)
+        runs = OpenRuns(world.parts.store, self.settings.place)
+        report = await reconcile(world.services, world.table, now, runs.has)
         world.telemetry.observe(RECONCILED, value=world.parts.clock.elapsed() - before)
         for kind, count in report.kinds.items():
             world.telemetry.count(DRIFT, kind, by=count)

@@ -1,7 +1,7 @@
 """Messages that start a run each: introspections, requests and acknowledgements."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,10 +19,10 @@ from podium.operations.registration.runs import Runs
 from podium.plan.canonical import NotCanonical
 from podium.ports.bus import BusUnavailable
 from podium.ports.clock import Clock
-from podium.ports.events_in import EventSource, Incoming
+from podium.ports.events_in import HEADERS_UNREADABLE, EventSource, Incoming
 
 MAX_TRIES: Final = 10
-# What is wrong with a message will be wrong with it tomorrow.
+# Errors that a retry cannot fix.
 _POISON: Final = (
     EvaluationError,
     InvalidEvent,
@@ -31,12 +31,14 @@ _POISON: Final = (
     NotCanonical,
     RunRequestConflict,
 )
-# Nothing to do with a message: waited for without a limit.
+# Not caused by the message: retried without a limit.
 _AWAY: Final = (StoreUnavailable, BusUnavailable)
 
 
 def received_at(message: Incoming, clock: Clock) -> datetime:
-    """By the bus. One without times has ours, and no sender's: it may be as wrong as what is compared with it."""
+    """The time at which the bus received it. If the bus reports none, our own time, and never the sender's,
+    which may be as wrong as what is compared with it.
+    """
     if message.timestamp > 0 and message.is_timed_by_bus:
         return datetime.fromtimestamp(message.timestamp / 1000, UTC)
     return clock.now()
@@ -44,6 +46,8 @@ def received_at(message: Incoming, clock: Clock) -> datetime:
 
 def read_body(message: Incoming, event_type: str, clock: Clock) -> Body:
     """Raises `Refused`."""
+    if message.has_unreadable_headers:
+        raise Refused(HEADERS_UNREADABLE)
     return decode(
         event_type,
         message.value,
@@ -65,6 +69,8 @@ class RunStarter:
         clock: Clock,
         counts: Counts,
         receipts: Receipts,
+        *,
+        on_messages: Callable[[Sequence[Incoming]], None],
     ) -> None:
         self._source = source
         self._event_type = event_type
@@ -73,11 +79,15 @@ class RunStarter:
         self._clock = clock
         self._counts = counts
         self._receipts = receipts
+        self._on_messages = on_messages
         self._tries: dict[tuple[int, int], int] = {}
 
     async def handle(self, messages: Sequence[Incoming]) -> None:
-        """Each has its run, or is a dead letter, when it returns. Raises what may be over at the next try."""
+        """When it returns, each has its run or is a dead letter. Raises errors that may be gone at the next
+        try.
+        """
         self._receipts.received(messages)
+        self._on_messages(messages)
         outcomes = await asyncio.gather(*map(self._start, messages), return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
@@ -105,7 +115,7 @@ class RunStarter:
             self._receipts.has_run(message, start.request_id, str(body.correlation_id), is_new=is_new)
 
     async def _count(self, message: Incoming, error: Exception) -> None:
-        """Whatever it is, no message is tried for ever."""
+        """No message is retried forever, whatever the error."""
         place = (message.partition, message.offset)
         self._tries[place] = self._tries.get(place, 0) + 1
         if self._tries[place] < MAX_TRIES:

@@ -1,4 +1,4 @@
-"""What has to be right before the service starts."""
+"""Checks before the service starts."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from podium.ports.bus import TopicRefused, Topics
 
 
 async def check_allowed(parts: Parts, place: Place) -> None:
-    """Raises what `Parts.require` does."""
+    """Raises what `Parts.require` raises."""
     await parts.require("run.start", place.tenant_id, records=False)
     await parts.require("run.prune", place.tenant_id, records=False)
     await parts.require_everywhere("store.relay")
@@ -18,7 +18,9 @@ async def check_allowed(parts: Parts, place: Place) -> None:
 async def check_topics(
     topics: Topics, place: Place, config: ModelOrchestratorConfig, *, create: bool
 ) -> list[str]:
-    """Those that were created. Raises `TopicRefused` with a command for each that is missing or cannot be used."""
+    """Returns those that were created. Raises `TopicRefused` with a command for each that is missing or
+    cannot be used.
+    """
     missing = await topics.missing(place.topics(config))
     if missing and not create:
         commands = "\n".join(f"  {topics.how_to_create(name)}" for name in missing)
@@ -47,7 +49,9 @@ async def _check_rights(topics: Topics, place: Place, config: ModelOrchestratorC
 
 
 async def _check_times(topics: Topics, names: Sequence[str]) -> None:
-    """The time of a tick is compared with that of the bus: a sender with a wrong clock must not choose both."""
+    """The time of a tick is compared with that of the bus: a sender with a wrong clock must not determine
+    both.
+    """
     wrong = await topics.timed_by_senders(names)
     if wrong:
         commands = "\n".join(f"  {topics.how_to_time(name)}" for name in wrong)

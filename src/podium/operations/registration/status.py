@@ -1,7 +1,8 @@
-"""What `podium registration status` shows: the table, and what each serving process wrote about itself.
+"""The content of `podium registration status`: the table, and what each serving process wrote about itself.
 
-Lag, breakers and counts are facts of a serving process, so it writes them into a file beside the runs, every few
-seconds. A file that is older than three times that is shown as stale: its process is gone, or does not get to it.
+Lag, breakers and counts are known to the serving process only, so it writes them to a file beside the runs
+every few seconds. A file that is older than three times that is shown as stale: its process is gone, or
+overloaded.
 """
 
 import os
@@ -27,13 +28,13 @@ _FORGOTTEN_SECONDS: Final = 86_400
 
 
 class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Of one serving process."""
+    """The status of one serving process."""
 
     instance: str
     at: Timestamp
     slots: int
     open_runs: int
-    # Messages that wait, by event type; None if unknown.
+    # Waiting messages, by event type; None if unknown.
     lag: dict[str, int | None]
     # By service.
     breakers: dict[str, str]
@@ -93,7 +94,7 @@ def process_status(
 
 
 class StatusFile:
-    """Of this process."""
+    """The status file of this process."""
 
     def __init__(self, runs: Path, place: Place) -> None:
         self._path = _folder(runs, place) / f"{instance_name()}.json"
@@ -107,7 +108,7 @@ class StatusFile:
 
 
 def process_statuses(runs: Path, place: Place, now: datetime) -> tuple[ProcessStatus, ...]:
-    """The newest first. What a process left a day ago is removed."""
+    """Newest first. Files of processes that stopped more than a day ago are removed."""
     found = []
     for path in _folder(runs, place).glob("*.json"):
         try:

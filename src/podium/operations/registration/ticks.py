@@ -1,8 +1,9 @@
 """The time that decides about deadlines: published every second, and read by one instance of the service.
 
-A tick makes one run for each node with a deadline that has passed. After a start or an outage of the table, heartbeats
-may be waiting that nodes sent in time: they are counted first, for as long as nodes may be silent. After a gap between
-ticks the bus may have been away, and no node could send: each gets this time again.
+A tick creates one run for each node whose deadline has passed. After a start or an outage of the table, there
+may be waiting heartbeats that nodes sent in time: they are processed first, for as long as nodes may be
+silent. After a gap between ticks the bus may have been unavailable, so that no node could send: each gets
+this time again.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ from podium.ports.catalog import CatalogUnavailable, DueNode, RegistrationTable
 from podium.ports.clock import Clock
 from podium.ports.events_in import EventSource, Incoming
 
-# Between two ticks: then this process, or the bus, was away. Never less than three ticks.
+# A longer gap between two ticks means that this process, or the bus, was unavailable. Never less than three
+# ticks.
 MAX_GAP: Final = timedelta(seconds=15)
 MAX_MISSED_TICKS: Final = 3
 # All ticks are in one partition, so that they stay in order.
@@ -37,7 +39,7 @@ _KEY: Final = "tick"
 
 
 class Ticker:
-    """Publishes the time of this process. Several tickers are harmless: time never goes back."""
+    """Publishes the time of this process. Several tickers are harmless, because time is never set back."""
 
     def __init__(self, bus: MessageBus, topic: str, every: float, clock: Clock, patience: Patience) -> None:
         self._bus = bus
@@ -50,7 +52,7 @@ class Ticker:
         while not stopping.is_set():
             try:
                 await self._bus.send([self._tick()])
-            except PodiumError as error:
+            except (PodiumError, OSError) as error:
                 await self._patience.after(error)
             else:
                 self._patience.over()
@@ -62,14 +64,14 @@ class Ticker:
 
 
 class HeartbeatsFirst:
-    """Whether deadlines may be decided about: not while heartbeats from an outage may still come."""
+    """Whether deadlines may be decided about: not while heartbeats from an outage may still arrive."""
 
     def __init__(self, source: EventSource, limit: timedelta, clock: Clock) -> None:
         self._source = source
         self._limit = limit.total_seconds()
         self._clock = clock
         self._since: float | None = clock.elapsed()
-        # Then an empty topic proves nothing.
+        # If True, an empty topic proves nothing.
         self._bus_was_away = False
 
     def doubt(self, *, bus_was_away: bool = False) -> None:
@@ -115,6 +117,8 @@ class Ticks:
         self._clock = clock
         self._counts = counts
         self._max_batch = max_batch
+        # The next tick continues from here, so that nodes that remain due do not delay others.
+        self._after: DueNode | None = None
         self._max_gap = max(MAX_GAP, timedelta(seconds=MAX_MISSED_TICKS * every))
 
     async def handle(self, messages: Sequence[Incoming]) -> None:
@@ -145,7 +149,7 @@ class Ticks:
                 return
             room = await self._slots.reserve()
             try:
-                due = await self._table.due(now, min(room, self._max_batch)) if room else []
+                due = await self._due(now, min(room, self._max_batch))
                 await asyncio.gather(*(self._start(one, now) for one in due))
             finally:
                 self._slots.release(room)
@@ -153,10 +157,15 @@ class Ticks:
             self._heartbeats.doubt()
             raise
 
+    async def _due(self, now: datetime, limit: int) -> list[DueNode]:
+        due = await self._table.due(now, limit, self._after) if limit else []
+        self._after = due[-1] if due and len(due) == limit else None
+        return due
+
     async def _start(self, due: DueNode, now: datetime) -> None:
         try:
             is_new = await self._runs.create(overdue_run(due, now, self._time))
         except RunRequestConflict:
-            is_new = False  # made by an earlier tick, with its time
+            is_new = False  # created by an earlier tick, with its time
         self._counts.runs_created += is_new
         self._counts.runs_known += not is_new

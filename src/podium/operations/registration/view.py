@@ -1,10 +1,10 @@
-"""Shows what a registration service does. No value of a message or of a catalog is ever shown."""
+"""Shows what a registration service does. Never shows a value of a message or of a catalog."""
 
 from podium.log.ids import RunId
 
 
 class ServeView:
-    """The default shows nothing."""
+    """The default does nothing."""
 
     def ready(self) -> None: ...
 
@@ -15,6 +15,6 @@ class ServeView:
     def alert(self, code: str, message: str) -> None: ...
 
     def trouble(self, subject: str, reason: str) -> None:
-        """Something is away and is tried again; once for each time that it stops answering."""
+        """A service is unavailable and is retried; called once per outage."""
 
     def back(self, subject: str) -> None: ...

@@ -11,9 +11,10 @@ from podium.errors import InvalidSchedule, PodiumError
 from podium.log.ids import RunId
 from podium.log.times import Timestamp, timestamp
 from podium.operations.parts import Parts
+from podium.operations.schedules.reading import visible_schedule
 from podium.operations.schedules.starting import ScheduledRuns
-from podium.schedules.calendar import next_time, times_between
-from podium.schedules.deciding import triggered_step
+from podium.schedules.calendar import times_between
+from podium.schedules.deciding import Step, resumed_step, triggered_step
 from podium.schedules.schedule import Backfill, Pause, Schedule
 
 MAX_BACKFILL: Final = 10_000
@@ -23,7 +24,7 @@ _MAX_TRIES: Final = 20
 
 
 class ScheduleChanged(PodiumError):
-    """Other processes changed it again and again while this one tried to."""
+    """Other processes changed it repeatedly while this one tried to."""
 
     code = "SCHEDULE_CHANGED"
 
@@ -33,7 +34,7 @@ class BackfillActive(PodiumError):
 
 
 async def pause_schedule(parts: Parts, tenant_id: str, schedule_id: str, reason: str) -> Schedule:
-    """Nothing of it starts until it is resumed; open runs continue."""
+    """None of its runs start until it is resumed; open runs continue."""
     await parts.require("schedule.operate", tenant_id)
     if not reason.strip() or len(reason) > _MAX_REASON:
         raise InvalidSchedule(f"a pause needs a reason of 1 to {_MAX_REASON} characters")
@@ -42,26 +43,18 @@ async def pause_schedule(parts: Parts, tenant_id: str, schedule_id: str, reason:
 
 
 async def resume_schedule(parts: Parts, tenant_id: str, schedule_id: str) -> Schedule:
-    """It continues with its next time; those that passed while it was paused are not made up for."""
+    """It continues with its next time; those that passed while it was paused are recorded and not made up for."""
     await parts.require("schedule.operate", tenant_id)
     now = timestamp(parts.clock.now())
-
-    def resumed(schedule: Schedule) -> Schedule:
-        if schedule.pause is None:
-            return schedule
-        due = schedule.next_time is not None and schedule.next_time <= now
-        following = next_time(schedule.definition, now) if due else schedule.next_time
-        return replace(schedule, pause=None, next_time=following)
-
-    return await change(parts, tenant_id, schedule_id, resumed)
+    return await change_step(parts, tenant_id, schedule_id, lambda schedule: resumed_step(schedule, now))
 
 
 async def trigger_schedule(parts: Parts, tenant_id: str, schedule_id: str) -> RunId:
-    """Start a run now, also of a schedule that is paused or has an open run. Raises what creating a run does."""
+    """Start a run now, even if the schedule is paused or has an open run. Raises what creating a run raises."""
     await parts.require("schedule.operate", tenant_id)
     runs = ScheduledRuns(parts)
     for _ in range(_MAX_TRIES):
-        schedule = await parts.store.find_schedule(tenant_id, schedule_id)
+        schedule = await visible_schedule(parts, tenant_id, schedule_id)
         step = triggered_step(schedule, timestamp(parts.clock.now()), str(uuid4()))
         assert step.start is not None
         assert step.ticks[0].run_id is not None
@@ -79,7 +72,7 @@ class BackfillRequest(msgspec.Struct, frozen=True):
 
 
 def times_of(schedule: Schedule, request: BackfillRequest, now: Timestamp) -> list[Timestamp]:
-    """What a backfill would start runs for. Raises `InvalidSchedule`."""
+    """The times for which a backfill would start runs. Raises `InvalidSchedule`."""
     if request.until > now:
         raise InvalidSchedule(f"a backfill is for the past: its end {request.until} is after {now}")
     if not 1 <= request.concurrency <= MAX_BACKFILL_RUNS:
@@ -103,14 +96,14 @@ async def preview_backfill(
     parts: Parts, tenant_id: str, schedule_id: str, request: BackfillRequest
 ) -> list[Timestamp]:
     await parts.require("schedule.view", tenant_id)
-    schedule = await parts.store.find_schedule(tenant_id, schedule_id)
+    schedule = await visible_schedule(parts, tenant_id, schedule_id)
     return times_of(schedule, request, timestamp(parts.clock.now()))
 
 
 async def backfill_schedule(
     parts: Parts, tenant_id: str, schedule_id: str, request: BackfillRequest
 ) -> Schedule:
-    """Start runs for times of the past, at most `concurrency` at the same time. Raises `BackfillActive`.
+    """Start runs for past times, at most `concurrency` concurrently. Raises `BackfillActive`.
 
     A time for which the same version of the plan has a run does not get a second one.
     """
@@ -134,14 +127,15 @@ async def backfill_schedule(
 
 
 async def stop_backfill(parts: Parts, tenant_id: str, schedule_id: str) -> Schedule:
-    """No more of its runs start; those that are open continue."""
+    """None of its further runs start; open ones continue."""
     await parts.require("schedule.change", tenant_id)
     return await change(parts, tenant_id, schedule_id, lambda schedule: replace(schedule, backfill=None))
 
 
 async def remove_schedule(parts: Parts, tenant_id: str, schedule_id: str) -> None:
-    """With the record of its times. Its runs stay."""
+    """Also removes the record of its times. Its runs are kept."""
     await parts.require("schedule.change", tenant_id)
+    await visible_schedule(parts, tenant_id, schedule_id)
     await parts.store.remove_schedule(tenant_id, schedule_id)
 
 
@@ -153,10 +147,24 @@ async def change(
     *,
     contents: Mapping[str, bytes] | None = None,
 ) -> Schedule:
-    """Decided again if a ticker has changed it since it was read."""
+    """Repeats the decision if a ticker has changed the schedule since it was read."""
+    return await change_step(
+        parts, tenant_id, schedule_id, lambda schedule: Step(decide(schedule)), contents=contents
+    )
+
+
+async def change_step(
+    parts: Parts,
+    tenant_id: str,
+    schedule_id: str,
+    decide: Callable[[Schedule], Step],
+    *,
+    contents: Mapping[str, bytes] | None = None,
+) -> Schedule:
+    """The same for a decision that also writes records of times."""
     for _ in range(_MAX_TRIES):
-        schedule = decide(await parts.store.find_schedule(tenant_id, schedule_id))
-        changed = await parts.store.change_schedule(schedule, contents=contents)
+        step = decide(await visible_schedule(parts, tenant_id, schedule_id))
+        changed = await parts.store.change_schedule(step.schedule, ticks=step.ticks, contents=contents)
         if changed is not None:
             return changed.schedule
     raise _changed_too_often(schedule_id)

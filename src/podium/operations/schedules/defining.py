@@ -1,24 +1,24 @@
-"""Define a schedule, or give one another definition."""
+"""Adds a schedule, or replaces its definition."""
 
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from podium.log.times import Timestamp, timestamp
 from podium.operations.inputs import check_inputs
 from podium.operations.parts import Parts
-from podium.operations.schedules.changing import change
+from podium.operations.schedules.changing import change_step
 from podium.plan.plan import Plan
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.schedules.calendar import times_after
 from podium.schedules.checking import check_definition, check_has_times, check_schedule_id
+from podium.schedules.deciding import Step, replaced_step
 from podium.schedules.inputs import inputs_at
 from podium.schedules.schedule import Cron, Definition, Pause, Schedule
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True):
-    """`contents`: what its runs are created with, by name; the plan among them."""
+    """`contents`: what its runs are created with, by name, including the plan."""
 
     tenant_id: str
     schedule_id: str
@@ -29,8 +29,9 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
 
 
 async def add_schedule(parts: Parts, request: ScheduleRequest) -> Schedule:
-    """Raises `InvalidSchedule`, `InvalidInput`, `ScheduleExists`, and what `Parts.require` does."""
+    """Raises `InvalidSchedule`, `InvalidInput`, `ScheduleExists`, and what `Parts.require` raises."""
     await parts.require("schedule.change", request.tenant_id)
+    await parts.require_project("schedule.change", request.tenant_id, request.definition.project_id)
     now = timestamp(parts.clock.now())
     first = check_request(request, now)
     actor = parts.access().actor.name
@@ -48,18 +49,24 @@ async def add_schedule(parts: Parts, request: ScheduleRequest) -> Schedule:
 
 
 async def replace_schedule(parts: Parts, request: ScheduleRequest) -> Schedule:
-    """Another definition for the same id; what became of its times is kept. Raises `ScheduleNotFound`, too."""
+    """Replace the definition; the records of its times are kept, and times that were due are recorded as
+    skipped. Also raises `ScheduleNotFound`.
+    """
     await parts.require("schedule.change", request.tenant_id)
-    first = check_request(request, timestamp(parts.clock.now()))
+    await parts.require_project("schedule.change", request.tenant_id, request.definition.project_id)
+    now = timestamp(parts.clock.now())
+    first = check_request(request, now)
 
-    def replaced(schedule: Schedule) -> Schedule:
-        return replace(schedule, definition=request.definition, next_time=first, waiting=(), backfill=None)
+    def replaced(schedule: Schedule) -> Step:
+        return replaced_step(schedule, request.definition, first, now)
 
-    return await change(parts, request.tenant_id, request.schedule_id, replaced, contents=request.contents)
+    return await change_step(
+        parts, request.tenant_id, request.schedule_id, replaced, contents=request.contents
+    )
 
 
 def check_request(request: ScheduleRequest, now: Timestamp) -> Timestamp:
-    """The first time. Its inputs are checked as those of a run for it would be."""
+    """Returns the first time. Inputs are checked as for a run at that time."""
     check_schedule_id(request.schedule_id)
     definition = request.definition
     if isinstance(definition.times, Cron) and not has_extra("schedules"):

@@ -1,4 +1,4 @@
-"""A schedule of a published plan, as callers over the network ask for it."""
+"""A schedule of a published plan, as requested over the network."""
 
 from typing import Any
 
@@ -31,14 +31,14 @@ class ScheduleOrder(msgspec.Struct, frozen=True, kw_only=True, rename="camel", f
     catch_up: int = 3_600
     start: str | None = None
     end: str | None = None
-    # Adds it paused, for this reason.
+    # If set, adds it paused, for this reason.
     paused: str | None = None
 
 
 async def order_schedule(
     parts: Parts, tenant_id: str, schedule_id: str, order: ScheduleOrder, *, replaces: bool = False
 ) -> Schedule:
-    """Raises `InvalidSchedule`, `PlanNotPublished`, and what adding or replacing a schedule does."""
+    """Raises `InvalidSchedule`, `PlanNotPublished`, and what adding or replacing a schedule raises."""
     await parts.require("schedule.change", tenant_id, records=False)
     kept = await published_plan(parts, tenant_id, order.plan)
     now = timestamp(parts.clock.now())

@@ -1,4 +1,4 @@
-"""The plan that schedules and hooks start runs of, as it is kept with them."""
+"""The plan of a schedule's or hook's runs, in the form in which it is stored with them."""
 
 from hashlib import sha256
 
@@ -22,6 +22,6 @@ class KeptPlan(msgspec.Struct, frozen=True):
 
 
 async def published_plan(parts: Parts, tenant_id: str, reference: str) -> KeptPlan:
-    """`reference`: `id@version`, or the SHA-256 of a published plan. Raises what `open_referred` does."""
+    """`reference`: `id@version`, or the SHA-256 of a published plan. Raises what `open_referred` raises."""
     found = await open_referred(parts, tenant_id, reference)
     return KeptPlan(found.plan, {PLAN: found.content.content, WORKFLOW: found.content.source})

@@ -1,4 +1,4 @@
-"""The run of one time of a schedule: its request, and what creates it."""
+"""The run for one time of a schedule: its request, and its creation."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -26,27 +26,27 @@ _MAX_PLANS: Final = 100
 
 
 def request_id_of(schedule_id: str, time: Timestamp) -> str:
-    """The schedule and the time that a run is for: however often it is asked for, it is one run."""
+    """Derived from the schedule and the time: repeated requests are one run."""
     at = moment(time)
     return f"{schedule_id}@{at:%Y-%m-%dT%H:%M:%S}{f'.{at.microsecond:06}' if at.microsecond else ''}Z"
 
 
 def access_of(parts: Parts, schedule_id: str) -> Access:
-    """What a schedule does was allowed when it was defined; it is recorded under its own name."""
+    """What a schedule does was authorized when it was defined; it is recorded under the schedule's name."""
     asking = parts.access()
     actor = Actor(f"schedule:{schedule_id}", Method.SCHEDULE)
     return Access(actor, OwnerAuthoriser(), asking.key, asking.tenants)
 
 
 class ScheduledRuns:
-    """Prepares runs of schedules; remembers the plans of the latest ones."""
+    """Prepares runs of schedules; caches the plans of the latest ones."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._plans: dict[str, tuple[Plan, dict[str, bytes]]] = {}
 
     async def prepare(self, schedule: Schedule, time: Timestamp, run_id: str) -> PreparedRun:
-        """Raises what creating a run does."""
+        """Raises what creating a run raises."""
         definition = schedule.definition
         plan, contents = await self._plan(schedule)
         inputs = inputs_at(definition, schedule.schedule_id, time)

@@ -1,7 +1,8 @@
-"""The ticker: looks at schedules that are due and starts their runs. Any number of them may work on one store.
+"""The ticker: checks schedules that are due and starts their runs. Any number of them may work on one store.
 
-What happens is decided by `podium.schedules.deciding` and stored in one transaction with the run that it leads to. A
-ticker that another one has overtaken stores nothing; one that dies has either stored a whole step or none of it.
+`podium.schedules.deciding` decides, and each decision is stored in one transaction with the run that results
+from it. If another ticker was faster, nothing is stored; if a ticker dies, either a whole step or none of it
+is stored.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfoNotFoundError
 
 from podium.errors import PodiumError, RunNotFound, StoreUnavailable
 from podium.log.alerts import Alert, AlertCode
@@ -23,15 +25,17 @@ from podium.operations.signal_refusals import RunIsOver
 from podium.operations.signals import send_signal
 from podium.ports.schedule_changes import ChangedSchedule, DueAfter
 from podium.runtime.alerts import Alerting
+from podium.runtime.extras import ExtraMissing, has_extra, install_hint
+from podium.runtime.unforeseen import describe_without_values
 from podium.schedules.deciding import Step, failed_step, next_step, runs_to_cancel
-from podium.schedules.schedule import ALWAYS, Schedule, Tick, TickOutcome
+from podium.schedules.schedule import ALWAYS, Cron, Schedule, Tick, TickOutcome
 from podium.text import visible, without_credentials
 
 _PAUSE_SECONDS: Final = 1.0
 # While a schedule waits for the end of a run.
 _WAITING_SECONDS: Final = 0.2
 _PAGE: Final = 100
-# Of one schedule, before others have their turn.
+# Limit for one schedule, before others have their turn.
 _MAX_STEPS: Final = 100
 _LOG: Final = logging.getLogger(__name__)
 _ALERTS: Final = {
@@ -42,7 +46,7 @@ _ALERTS: Final = {
 
 
 class TickerView:
-    """Shows what keeps a ticker from its work. The default shows nothing."""
+    """Shows what prevents a ticker from working. The default does nothing."""
 
     def trouble(self, reason: str) -> None: ...
 
@@ -61,9 +65,11 @@ class Ticker:
         self._view = view or TickerView()
         self._alerting = Alerting(parts.store, parts.clock)
         self._is_troubled = False
+        # Schedules that could not be looked at, by tenant and id: each is reported once.
+        self._stuck: set[tuple[str, str]] = set()
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set. A store that does not answer is waited for."""
+        """Runs until `stop` is set. If the store does not answer, waits for it."""
         while not stop.is_set():
             pause = _PAUSE_SECONDS
             try:
@@ -76,17 +82,32 @@ class Ticker:
                     await stop.wait()
 
     async def tick(self) -> bool:
-        """Look at every schedule that is due, once. True if one of them waits for the end of a run."""
+        """Check every schedule that is due, once. True if one of them waits for the end of a run."""
         is_waiting, after = False, None
         while True:
             due = await self._store.due_schedules(self._pools, self._now(), after=after, limit=_PAGE)
             for schedule in due:
                 if schedule.tenant_id in self._tenants:
-                    is_waiting |= await self._advance(schedule)
+                    is_waiting |= await self._try_to_advance(schedule)
             if len(due) < _PAGE:
                 return is_waiting
             last = due[-1]
             after = DueAfter(last.due_at or ALWAYS, last.tenant_id, last.schedule_id)
+
+    async def _try_to_advance(self, schedule: Schedule) -> bool:
+        """What is wrong with one schedule, or with this machine, stops neither the others nor the worker."""
+        key = schedule.tenant_id, schedule.schedule_id
+        try:
+            is_waiting = await self._advance(schedule)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if key not in self._stuck:
+                self._stuck.add(key)
+                self._view.trouble(f"schedule {schedule.schedule_id!r}: {_reason(schedule, error)}")
+            return False
+        self._stuck.discard(key)
+        return is_waiting
 
     async def _advance(self, schedule: Schedule) -> bool:
         for _ in range(_MAX_STEPS):
@@ -95,7 +116,7 @@ class Ticker:
             if step is None:
                 break
             changed = await self._carry_out(schedule, step)
-            if changed is None:  # another ticker was quicker, or a person has changed it
+            if changed is None:  # another ticker was faster, or a person has changed it
                 return True
             schedule = changed.schedule
         await self._cancel(schedule)
@@ -135,7 +156,7 @@ class Ticker:
             return False
 
     async def _cancel(self, schedule: Schedule) -> None:
-        """Asked for again until they have ended; the signal has the same id every time, so it is sent once."""
+        """Repeated until they have ended; the signal has the same id every time, so it is sent once."""
         for run_id in runs_to_cancel(schedule):
             access = access_of(self._parts, schedule.schedule_id)
             reason = {"reason": f"a later time of schedule {schedule.schedule_id} has come"}
@@ -160,13 +181,26 @@ class Ticker:
 
 
 def describe(schedule: Schedule, tick: Tick) -> str:
-    """One line about what became of a time."""
+    """One line about the result for a time."""
     times = (
         tick.time if tick.until in (None, tick.time) else f"{tick.time} to {tick.until} ({tick.count} times)"
     )
     reason = ": ".join(part for part in (tick.code, tick.message) if part)
     what = f"run {tick.run_id}" if tick.outcome is TickOutcome.STARTED else reason
     return visible(f"schedule {schedule.schedule_id} {times}: {tick.outcome.value}, {what}")
+
+
+def _reason(schedule: Schedule, error: Exception) -> str:
+    times = schedule.definition.times
+    if isinstance(times, Cron):
+        if isinstance(error, ImportError) and not has_extra("schedules"):
+            return f"{ExtraMissing.code}: {install_hint('schedules')}; until then its times are for other workers"
+        if isinstance(error, ZoneInfoNotFoundError):
+            return (
+                f"this machine does not know the time zone {times.timezone!r}: pip install tzdata; until then its "
+                "times are for other workers"
+            )
+    return describe_without_values(error)
 
 
 def _signal_id(schedule: Schedule, run_id: str) -> str:

@@ -1,4 +1,4 @@
-"""A schedule as users see it: the same on the command line and over HTTP."""
+"""The presentation of a schedule, which is the same on the command line and over HTTP."""
 
 from enum import StrEnum
 from itertools import islice
@@ -15,7 +15,7 @@ from podium.schedules.schedule import Backfill, Cron, Every, Once, Overlap, Paus
 class ScheduleState(StrEnum):
     ACTIVE = "active"
     PAUSED = "paused"
-    # No time of it is left.
+    # It has no further times.
     ENDED = "ended"
 
 
@@ -55,7 +55,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     start: Timestamp | None
     end: Timestamp | None
     pause: PauseView | None
-    # When the next runs start: their times, later by the jitter.
+    # When the next runs start: their times plus jitter.
     next_starts: tuple[Timestamp, ...]
     next_times: tuple[Timestamp, ...]
     waiting: tuple[Timestamp, ...]
@@ -80,7 +80,7 @@ class TickView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
 
 
 def view_of(schedule: Schedule, count: int = 5) -> ScheduleView:
-    """With its next `count` times."""
+    """Includes its next `count` times."""
     definition = schedule.definition
     times = next_times(schedule, count)
     return ScheduleView(
@@ -125,7 +125,7 @@ def tick_view(tick: Tick) -> TickView:
 
 
 def next_times(schedule: Schedule, count: int) -> tuple[Timestamp, ...]:
-    """Those that are acted on next, if it is not paused."""
+    """The times that are handled next, if it is not paused."""
     first = schedule.next_time
     if first is None or count <= 0:
         return ()

@@ -1,1 +1,1 @@
-"""Who carries out a step: one module per kind of task, and what they have in common."""
+"""Execution of steps: one module per kind of task, and what they have in common."""

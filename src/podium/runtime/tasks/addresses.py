@@ -1,8 +1,8 @@
 """Which hosts an HTTP step may call (D68).
 
-Never link-local addresses nor those where clouds keep the credentials of a machine: whoever can name a URL would get
-these. Names and odd spellings (2852039166, 0xa9fea9fe) are judged by what they resolve to, and IPv6 addresses by the
-IPv4 address inside them, too.
+Link-local addresses and those where clouds serve the credentials of a machine are never allowed: a user who
+can choose a URL could read these. Names and odd spellings (2852039166, 0xa9fea9fe) are checked by what they
+resolve to, and IPv6 addresses also by the IPv4 address inside them.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ class AddressRefused(PodiumError):
 
 
 def check_host(host: str, allowed: Sequence[str]) -> None:
-    """`http_allow` narrows the hosts: by name, or by `*.example.com`, which is every name below. Empty is all."""
+    """`http_allow` restricts the hosts: by name, or by `*.example.com`, which matches every name below. Empty
+    allows all.
+    """
     host = host.lower().rstrip(".")
     if allowed and not any(_fits(host, pattern.lower()) for pattern in allowed):
         raise AddressRefused(f"the host {host!r} is not among `http_allow`: {', '.join(allowed)}")
@@ -32,7 +34,7 @@ def _fits(host: str, pattern: str) -> bool:
 
 
 def check_address(host: str, address: str) -> None:
-    """Whether one may connect to an address that the host's name was resolved to."""
+    """Refuse an address, to which the host's name was resolved, if it must not be connected to."""
     if is_metadata(ip_address(address.partition("%")[0])):
         raise AddressRefused(
             f"the host {host!r} is {address}: link-local and metadata addresses are never called"

@@ -1,8 +1,8 @@
-"""Agent steps: somebody is asked, and what came back is believed only if it can be.
+"""Agent steps: a provider is asked, and its answer is validated.
 
-A provider says how to ask and what an answer amounts to; asking, time limits, stopping, masks and records are ours. A
-result that does not fit its schema is asked for once more, in the same session where there is one. The files of
-a visit are gone with it: prompts and answers are there unmasked.
+A provider says how to ask and what an answer means; asking, time limits, stopping, masking and recording are
+done here. If a result does not fit its schema, it is requested once more, in the same session where there is
+one. The files of a visit are deleted with it, because they contain unmasked prompts and answers.
 """
 
 import asyncio
@@ -62,18 +62,19 @@ from podium.runtime.tasks.order import (
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 from podium.runtime.tasks.prompting import keep_prompt, prompt_of, read_prompt
-from podium.runtime.tasks.watching import Watch, going_on, interrupted_session, is_lost
+from podium.runtime.tasks.watching import Watch, in_session, interrupted_session, is_lost
 from podium.runtime.tasks.worktrees import OF_A_REPOSITORY, Worktrees
 from podium.text import reason_of, reason_with_file
 
 if TYPE_CHECKING:
+    from podium.runtime.tasks.places import CommandPlace
     from podium.runtime.tasks.recordings import Recordings, Turn
 
 _MAX_KEPT: Final = 64 * 1024
-# What is read in a moment; a thread would take longer to start.
+# Small enough to be read without a thread, which would take longer to start.
 _SOON_READ: Final = 256 * 1024
-# claude and gemini do not wait for their reader: what does not fit into the pipe when they end is lost. A megabyte is
-# more than any model says at once, and the most that everybody may have.
+# claude and gemini do not wait for their reader: what does not fit into the pipe when they end is lost. A
+# megabyte is more than any model writes at a time, and the maximum for unprivileged users.
 _ROOM: Final = 1 << 20
 
 
@@ -90,7 +91,7 @@ class AgentTasks:
         self._host = host
         self._commands = commands
         self._providers = providers
-        # Where answers are kept, or come from.
+        # Records answers, or replays them.
         self._recordings = recordings
         self._worktrees = Worktrees(host)
 
@@ -106,7 +107,7 @@ class AgentTasks:
     async def _perform(
         self, order: TaskOrder, body: Agent, stopping: CancelToken, workspace: Path
     ) -> TaskResult:
-        # Absolute: it is named to programs that run elsewhere.
+        # Absolute, because it is passed to programs that run elsewhere.
         folder = (self._host.directory.outputs / uuid4().hex).absolute()
         try:
             provider = self._provider(order, body)
@@ -202,7 +203,7 @@ class AgentTasks:
         until = _deadline(order)
         watch = Watch(order, provider, self._host)
         if body.provider not in order.workflow.providers:
-            # A program of the workflow's own is shown as it prints.
+            # Output of a program that the workflow itself describes is shown while it prints.
             watch.begin()
         ask = partial(self._first_turn, order, provider, request, watch, stopping, until)
         answer = await self._answer(order, request, "first", ask, stopping)
@@ -240,11 +241,11 @@ class AgentTasks:
         stopping: CancelToken,
         until: float | None,
     ) -> AgentOutcome | TaskResult:
-        """An attempt that was interrupted continues in its conversation, if that is still there."""
+        """An interrupted attempt continues its conversation, if that still exists."""
         session = interrupted_session(order, provider, self._host)
         if session is not None:
             watch.show("continues where it was interrupted")
-            answer = await self._turn(order, provider, going_on(request, session), watch, stopping, until)
+            answer = await self._turn(order, provider, in_session(request, session), watch, stopping, until)
             if isinstance(answer, TaskResult) or not is_lost(answer):
                 return answer
             watch.show("starts again: the interrupted session no longer exists")
@@ -300,7 +301,7 @@ class AgentTasks:
         Path(values).unlink(missing_ok=True)
         prompt = os.memfd_create("prompt")
         try:
-            # In memory: a prompt may hold what must not lie in a file, and a pipe would have to be fed.
+            # In memory: a prompt may contain what must not be in a file, and a pipe would have to be fed.
             os.write(prompt, call.stdin)
             stdin = Path(f"/proc/self/fd/{prompt}")
             program = _AgentProgram(order, call, request, self._host, stdin, watch, unmasked)
@@ -316,11 +317,11 @@ class AgentTasks:
         interpret = partial(_interpreted, provider, request, is_large=program.out.size > _SOON_READ)
         outcome = await interpret(ProcessResult(ended.code, stdout, stderr))
         if unmasked is not None and program.out.held_a_secret:
-            # Only the text: that is what the file gets, and who keeps it elsewhere masks it.
+            # Only the text: that is what the file gets; other places mask it.
             as_it_is = await interpret(ProcessResult(ended.code, unmasked.target, stderr))
             outcome = replace(outcome, text=as_it_is.text)
         outcome = _with_values(outcome, values)
-        # Our own limit and wish outrank whatever the program says about itself.
+        # Our own time limit and stop take precedence over whatever the program says about itself.
         if ended.timed_out:
             return timed_out(order.step.timeout, **ended.facts, **_so_far(outcome))
         if ended.was_stopped:
@@ -334,7 +335,9 @@ class AgentTasks:
         return outcome
 
     def _unmasked(self, order: TaskOrder, request: AgentRequest) -> NewFile | None:
-        """What the program writes, among the files of the visit, if its answer has to be kept as it is (D35)."""
+        """The program's unmasked output, in a file of the visit, if its answer has to be stored as it is
+        (D35).
+        """
         body = order.step.body
         assert isinstance(body, Agent)
         if body.work.output_file is None or self._host.redactor is None:
@@ -368,7 +371,7 @@ class AgentTasks:
             return failed(1, error.code, str(error))
         return await asyncio.to_thread(provider.interpret, request, answer)
 
-    # --- what came of it --------------------------------------------------------------------------
+    # --- the result -------------------------------------------------------------------------------
 
     async def _result(
         self, order: TaskOrder, body: Agent, outcome: AgentOutcome, problem: str | None, warnings: list[str]
@@ -393,7 +396,7 @@ class AgentTasks:
         try:
             write_new(self._host.directory.step_file(order.path, order.attempt, "txt"), text.encode())
         except OSError as refused:
-            # A copy for people: the answer itself goes into the log.
+            # A copy for people: the answer itself is recorded in the log.
             facts["warnings"] = notes = [*notes, f"the answer is not among the logs: {reason_of(refused)}"]
         if outcome.error is not None:
             error = outcome.error
@@ -431,7 +434,7 @@ class NoProviders(PodiumError):
 
 
 class _AgentProgram:
-    """A `Program`: what a provider wants to be run."""
+    """A `Program` for what a provider wants to run."""
 
     def __init__(
         self,
@@ -449,6 +452,7 @@ class _AgentProgram:
         self.stdin: Path | None = stdin
         self.limits: Limits | None = None
         self.keeps_children = False
+        self.place: CommandPlace | None = None
         self.log = host.directory.fresh_step_file(order.path, order.attempt, "out")
         self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
         self.out = Output(
@@ -484,7 +488,7 @@ async def _interpreted(
 
 
 def _within_budget(settings: AgentSettings, body: Agent, provider: Provider) -> AgentSettings:
-    """A provider that can keep to a number of dollars is told the step's own budget; others are not blamed for it."""
+    """A provider that can limit its cost gets the step's own budget; others do not cause a warning."""
     own = body.work.budget.usd if body.work.budget is not None else None
     if own is None:
         return settings
@@ -507,7 +511,7 @@ def _with_time_left(order: TaskOrder, until: float | None) -> TaskOrder:
 
 
 def _problem(outcome: AgentOutcome, request: AgentRequest) -> str | None:
-    """Why a result has to be asked for again; None if it fits, or if something else went wrong."""
+    """Why a result has to be requested again; None if it fits, or if something else went wrong."""
     if request.schema is None:
         return None
     if outcome.error is not None:
@@ -516,22 +520,22 @@ def _problem(outcome: AgentOutcome, request: AgentRequest) -> str | None:
 
 
 def _again(request: AgentRequest, outcome: AgentOutcome, provider: Provider, repair: str) -> AgentRequest:
-    goes_on = provider.sessions != "none" and outcome.session_id is not None
+    has_session = provider.sessions != "none" and outcome.session_id is not None
     return AgentRequest(
-        repair if goes_on else f"{request.prompt}\n\n{repair}",
+        repair if has_session else f"{request.prompt}\n\n{repair}",
         request.workspace,
         request.folder,
         str(uuid4()),
         request.settings,
         schema=request.schema,
-        resume=outcome.session_id if goes_on else None,
-        resumed_usage=outcome.session_usage if goes_on else None,
+        resume=outcome.session_id if has_session else None,
+        resumed_usage=outcome.session_usage if has_session else None,
         env=request.env,
     )
 
 
 def _with_values(outcome: AgentOutcome, file: str) -> AgentOutcome:
-    """With what was written to $PODIUM_OUTPUT; the file is gone then."""
+    """Adds what was written to $PODIUM_OUTPUT, and removes the file."""
     try:
         return replace(outcome, outputs=take_values(file))
     except NotAsExpected as problem:
@@ -539,7 +543,7 @@ def _with_values(outcome: AgentOutcome, file: str) -> AgentOutcome:
 
 
 def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
-    """Both turns were paid for, and what either left for others is there."""
+    """Combines two turns: both were paid for, and the values of both are kept."""
     one, other = outcome.usage, earlier.usage
     cost = None if one.cost_usd is None or other.cost_usd is None else one.cost_usd + other.cost_usd
     usage = Usage(
@@ -562,7 +566,7 @@ def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
 
 
 def _so_far(outcome: AgentOutcome) -> dict[str, Any]:
-    """Of an agent that was stopped: the session one can continue with, what it left, and what is known to be paid."""
+    """For an agent that was stopped: the session to continue with, its values, and the known cost."""
     facts: dict[str, Any] = {}
     if outcome.outputs:
         facts["outputs"] = dict(outcome.outputs)

@@ -1,7 +1,9 @@
-"""How much a step may write: its log, the body of an HTTP answer, its `output_file` and the files it promises.
+"""How much a step may write: its log, the body of an HTTP answer, its `output_file` and the files it
+promises.
 
-Passing a cap ends the step with a code of its own; what was written so far stays in the log. A file that would not be
-whole is not kept. The defaults are generous: they keep a program that has gone mad from filling the disk.
+Exceeding a cap ends the step with a code of its own; what was written so far stays in the log. An incomplete
+file is not kept. The defaults are generous: they prevent a program that is out of control from filling the
+disk.
 """
 
 from collections.abc import Callable
@@ -50,7 +52,7 @@ def exceeded(kind: Kind, cap: int) -> CapExceeded:
 
 
 def too_large(name: str, size: int, cap: int) -> ArtifactTooLarge:
-    """Of a file that a step has written itself."""
+    """The error for a file that a step has written itself."""
     return ArtifactTooLarge(
         f"the artifact {name!r} has {size:,} bytes, more than {cap:,} (limits.max_artifact_size); "
         "raise the limit, or write less"
@@ -58,7 +60,7 @@ def too_large(name: str, size: int, cap: int) -> ArtifactTooLarge:
 
 
 class Exceeding:
-    """An `Ending`: done when a cap of the step was passed. One for all streams of a step."""
+    """An `Ending`: done when a cap of the step was exceeded. One for all streams of a step."""
 
     __slots__ = ("_callback", "error")
 

@@ -1,4 +1,6 @@
-"""What becomes of a step's output: the capped text, lines or JSON, what it must contain, the values it leaves."""
+"""Processing of a step's output: truncated text, lines or JSON, checks of expectations, and values that it
+sets.
+"""
 
 import math
 import os
@@ -15,26 +17,26 @@ from podium.runtime.tasks.caps import cap_of, too_large
 from podium.runtime.tasks.cutting import cut_bytes
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 
-# What `capture: lines` and `capture: json` read at most.
+# The maximum that `capture: lines` and `capture: json` read.
 MAX_CAPTURED: Final = 1024 * 1024
 _MAX_VALUES: Final = 64 * 1024
 
 
 class NotAsExpected(PodiumError):
-    """The step has run, and what it left is not what was asked for."""
+    """The step has run, but its result does not meet its expectations."""
 
     code = "EXPECTATION_FAILED"
 
 
 def most_shown(work: Work, workflow: Workflow) -> int:
-    """How many bytes of the output go into the event."""
+    """How many bytes of the output are recorded in the event."""
     own = work.limits.max_output_size if work.limits is not None else None
     return min(own if own is not None else workflow.max_output_size, MAX_PAYLOAD_BYTES)
 
 
 def most_kept(work: Work, workflow: Workflow) -> int:
-    """How many bytes of the output have to be at hand when the step has ended."""
-    # One more than is shown: it tells whether the last line of those is whole.
+    """How many bytes of the output have to be available when the step has ended."""
+    # One byte more than is shown, to find out whether the last line is complete.
     shown = most_shown(work, workflow) + 1
     return shown if work.capture == "text" and not _has_schema(work) else max(shown, MAX_CAPTURED)
 
@@ -48,7 +50,7 @@ def shown_facts(output: Output, most: int) -> dict[str, Any]:
 
 
 def text_facts(text: str, most: int) -> dict[str, Any]:
-    """A text that is at hand as a whole, as it is in the event."""
+    """A text that is completely available, as it is in the event."""
     content = text.encode("utf-8", "replace")
     if len(content) <= most:
         return {"output": content.decode()}
@@ -56,7 +58,7 @@ def text_facts(text: str, most: int) -> dict[str, Any]:
 
 
 def captured_facts(output: Output, work: Work) -> dict[str, Any]:
-    """The output as `${steps.X.lines}` and `.json` read it. Raises `NotAsExpected` if that cannot be."""
+    """The output for `${steps.X.lines}` and `.json`. Raises `NotAsExpected` if it cannot be parsed."""
     if work.capture == "text":
         return {}
     whole = _whole(output, f"`capture: {work.capture}`")
@@ -70,7 +72,7 @@ def _whole(output: Output, who: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    # By line feeds alone: `splitlines` would cut at rarer characters, too, such as U+2028.
+    # Only line feeds: `splitlines` would also split at rarer characters such as U+2028.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
@@ -97,7 +99,9 @@ def _finite(digits: str) -> float:
 
 
 def check_files(files: Sequence[str], directory: RunDirectory, limits: Limits | None) -> None:
-    """Raises `NotAsExpected` unless the step has left the files it promised, `ArtifactTooLarge` if one is too large."""
+    """Raises `NotAsExpected` unless the step has created the files it promised, `ArtifactTooLarge` if one is
+    too large.
+    """
     for name in files:
         found = inside(directory.artifacts, name, what="expected file")
         if not found.exists():
@@ -107,7 +111,7 @@ def check_files(files: Sequence[str], directory: RunDirectory, limits: Limits | 
 
 
 def _size_of(path: Path) -> int:
-    """Of a file, or of all files below a folder; links are not followed."""
+    """The size of a file, or of all files below a folder; links are not followed."""
     if not path.is_dir():
         return path.stat().st_size
     found = (file.lstat() for file in path.rglob("*"))
@@ -115,13 +119,13 @@ def _size_of(path: Path) -> int:
 
 
 def check_schema(work: Work, facts: dict[str, Any], output: Output | None = None) -> None:
-    """Raises `NotAsExpected` unless the result fits its schema; it is read as JSON for that."""
+    """Raises `NotAsExpected` unless the result fits its schema; it is parsed as JSON for that."""
     if work.expect is None or work.expect.schema is None:
         return
     if "json" not in facts:
         text = _whole(output, "`expect.schema`") if output is not None else str(facts.get("output", ""))
         facts["json"] = parse_json(text)
-    # Loaded with the first schema.
+    # Imported with the first schema.
     from podium.expressions.json_schema import schema_problem
 
     problem = schema_problem(facts["json"], work.expect.schema)
@@ -134,9 +138,11 @@ def _has_schema(work: Work) -> bool:
 
 
 def take_values(file: str) -> dict[str, str]:
-    """The `key=value` lines that a step wrote to $PODIUM_OUTPUT. The file is removed: it may hold secrets."""
+    """The `key=value` lines that a step wrote to $PODIUM_OUTPUT. The file is removed, because it may contain
+    secrets.
+    """
     try:
-        # A pipe in its place must not make us wait, nor a link lead us elsewhere.
+        # A pipe in its place must not block us, and a link must not be followed.
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return {}
@@ -157,7 +163,7 @@ def take_values(file: str) -> dict[str, str]:
 
 
 def tail_of(file: Path) -> str:
-    """The end of a log: where the reason usually is."""
+    """The end of a log, which usually contains the reason of a failure."""
     try:
         with file.open("rb") as opened:
             opened.seek(0, 2)

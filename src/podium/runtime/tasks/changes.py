@@ -1,8 +1,8 @@
-"""What an agent has changed in the files around it: found, kept as data, and made again.
+"""What an agent has changed in the files around it: detected, stored as data, and applied again in a replay.
 
-Files are compared by what the system tells of them, before and after; their content is read only where that differs,
-and kept whole: what is made again does not depend on what was there. Not kept are `.git`, what git ignores, empty
-folders, and what Podium itself has open: its log must never come back from a recording.
+Files are compared by their metadata before and after; their content is read only where that differs, and is
+stored completely: applying it does not depend on what was there. Not stored are `.git`, what git ignores,
+empty folders, and files that Podium itself has open: its log must never be overwritten from a recording.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ MAX_BYTES: Final = 1024 * 1024
 MAX_TOTAL_BYTES: Final = 8 * 1024 * 1024
 _GIT_SECONDS: Final = 30
 
-# The files below a folder, and what changes when they do.
+# The files below a folder, with metadata that changes when they do.
 Seen: TypeAlias = dict[str, tuple[int, ...]]
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A file as it was afterwards: its lines or bytes, where it points to, or that it was gone."""
+    """A file after the change: its lines or bytes, its link target, or that it was removed."""
 
     path: str
     text: list[str] | None = None
@@ -45,12 +45,12 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 @dataclass(slots=True)
 class Changes:
     files: list[FileChange] = field(default_factory=list)
-    # Paths of files that are too large, or that have no name in UTF-8.
+    # Paths of files that are too large, or whose names are not UTF-8.
     left_out: list[str] = field(default_factory=list)
 
 
 def look(root: Path, but: Iterable[Path] = ()) -> Seen | None:
-    """What is below a folder, except for some places; None if that is too much to keep an eye on."""
+    """The files below a folder, except for some places; None if there are too many to monitor."""
     skipped = {str(path.resolve()) for path in but}
     found: Seen = {}
     base = str(root.resolve())
@@ -73,7 +73,7 @@ def _entries(folder: str, skipped: set[str]) -> Iterator[tuple[str, os.stat_resu
     folders = [folder]
     while folders:
         found = []
-        # What cannot be read, or is gone meanwhile, is not there.
+        # What cannot be read, or was removed during the scan, counts as missing.
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.path in skipped or entry.name == ".git":
@@ -87,7 +87,7 @@ def _entries(folder: str, skipped: set[str]) -> Iterator[tuple[str, os.stat_resu
 
 
 def changes(root: Path, before: Seen, after: Seen, redactor: Redactor | None) -> Changes:
-    """What has become of the files, masked."""
+    """The changes of the files, masked."""
     base = root.resolve()
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     ours = _open_files()
@@ -114,7 +114,7 @@ def _open_files() -> set[str]:
 
 
 def _not_ignored(base: Path, names: list[str]) -> list[str]:
-    """Without what git ignores, if the folder is a work tree that git looks after."""
+    """Excludes what git ignores, if the folder is in a git work tree."""
     if not names or shutil.which("git") is None:
         return names
     asked = b"\0".join(os.fsencode(name) for name in (".", *names))
@@ -126,7 +126,7 @@ def _not_ignored(base: Path, names: list[str]) -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return names
     ignored = {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
-    # A folder that is ignored as a whole is somebody's own place inside another work tree.
+    # A folder that is ignored as a whole is a separate working directory inside another work tree.
     return names if "." in ignored else [name for name in names if name not in ignored]
 
 
@@ -169,16 +169,16 @@ def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> File
 
 def make_again(root: Path, files: Iterable[FileChange]) -> None:
     """Raises `PathRefused` for a path that leads out of the folder, or into `.git`."""
-    # What is gone first: a file may have become a folder, or a folder a file.
+    # Removals first: a file may have become a folder, or a folder a file.
     for change in sorted(files, key=lambda one: not one.removed):
         target = _target(root, change.path)
         if change.removed:
-            # It may be gone already, with a folder in its place, or a file in that of its folder.
+            # It may be removed already, with a folder in its place, or a file in place of its folder.
             with contextlib.suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 target.unlink()
             continue
         if target.is_dir() and not target.is_symlink():
-            target.rmdir()  # a folder that became a file: what was in it is gone by now
+            target.rmdir()  # a folder that became a file: its contents are removed by now
         if change.link is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
@@ -191,7 +191,7 @@ def make_again(root: Path, files: Iterable[FileChange]) -> None:
 
 
 def _target(root: Path, path: str) -> Path:
-    """The file itself, also if there is a link in its place; the folders above it are followed."""
+    """The file itself, even if there is a link in its place; links among the folders above it are followed."""
     pure = PurePosixPath(path)
     if pure.name in ("", "..") or ".git" in pure.parts:
         raise PathRefused(f"a recording has a file {path[:200]!a}, which no recording may have")

@@ -1,6 +1,6 @@
-"""Command steps: a program, its arguments, and what it writes.
+"""Command steps: a program, its arguments, and its output.
 
-Exit codes mean what the program says; an attempt that never ran has a code, too (D17).
+Exit codes have the meaning that the program gives them; an attempt that never ran has a code, too (D17).
 """
 
 import asyncio
@@ -8,14 +8,14 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import render_arguments
+from podium.log.events import EventType
 from podium.plan.plan import Command, Limits
 from podium.runtime.tasks import families, paths
-from podium.runtime.tasks.caps import Exceeding
 from podium.runtime.tasks.capturing import (
     captured_facts,
     check_files,
@@ -44,8 +44,11 @@ from podium.runtime.tasks.paths import OutputNotKept
 from podium.runtime.tasks.processes import Child, find_program, spawn
 from podium.text import reason_with_file
 
+if TYPE_CHECKING:
+    from podium.runtime.tasks.places import CommandPlace, PlaceProblem
+
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
-# What is wrong with the program and not with the moment.
+# Errors of the program itself, which are not temporary.
 _NOT_EXECUTABLE: Final = frozenset(
     {
         errno.EACCES,
@@ -66,7 +69,7 @@ class CommandTasks:
     def __init__(self, host: TaskHost) -> None:
         self._host = host
         self._strays = Strays()
-        # Pipes that children which were kept still write to.
+        # Pipes to which children that were kept still write.
         self._kept: list[Pipe] = []
 
     async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
@@ -86,11 +89,15 @@ class CommandTasks:
                 return ended
             return await self._result(order, prepared, ended, stopping, ended.facts)
         finally:
+            if prepared.place is not None:
+                prepared.place.close()
             if prepared.file is not None:
                 prepared.file.new.discard()
 
     async def run(self, order: TaskOrder, program: "Program", stopping: CancelToken) -> "Ended | TaskResult":
-        """Run a program to its end, and end all that it started; a result if it could not be started."""
+        """Run a program to its end, and end all processes that it started; a result if it could not be
+        started.
+        """
         try:
             out, err = open_pipes(program.out, program.err)
         except OSError as error:
@@ -99,7 +106,7 @@ class CommandTasks:
             return await self._run(order, program, stopping, (out, err))
         finally:
             if program.keeps_children and (out.is_open or err.is_open):
-                # Closed, they would kill whoever writes to them.
+                # Closing them would kill a process that writes to them.
                 self._kept = [pipe for pipe in (*self._kept, out, err) if pipe.is_open]
             for pipe in (out, err):
                 if pipe not in self._kept:
@@ -119,7 +126,7 @@ class CommandTasks:
                 pipe.close_writer()
         family = Family(order.run_id, order.visit, child.pid)
         try:
-            ended = await _until_end(child, family, order, stopping, prepared.out.exceeding)
+            ended = await _until_end(child, family, order, stopping, prepared)
             for pipe in pipes:
                 pipe.end()
             left = await self._stop_what_is_left(family, prepared)
@@ -132,7 +139,7 @@ class CommandTasks:
         return ended
 
     async def _stop_what_is_left(self, family: Family, prepared: "Program") -> int:
-        """When a step's main process has ended, so have its descendants, unless the plan keeps them."""
+        """When a step's main process has ended, stop its descendants, unless the plan keeps them."""
         if not families.orphans():
             return 0
         left = [] if prepared.keeps_children else await families.stop(family.members)
@@ -166,10 +173,12 @@ class CommandTasks:
                 facts |= kept
             if not ended.code:
                 facts |= captured_facts(out, work)
-                check_files(prepared.expected_files, self._host.directory, prepared.limits)
+                check_files(prepared.expected_files, self._host.directory, work.limits)
                 check_schema(work, facts, out)
         except PodiumError as error:
             unmet = error
+        if prepared.place is not None:
+            facts["warnings"] = [*facts.get("warnings", ()), *prepared.place.warnings()]
         if not facts.get("warnings", True):
             del facts["warnings"]
         if ended.timed_out:
@@ -178,6 +187,8 @@ class CommandTasks:
             return stopped(stopping.code, **facts)
         if out.exceeding.error is not None:
             return failed(ended.code or 1, out.exceeding.error.code, str(out.exceeding.error), **facts)
+        if prepared.place is not None and (problem_there := prepared.place.problem(ended.code)) is not None:
+            return _problem_there(order, ended.code, problem_there, facts)
         if ended.code:
             return failed(ended.code, "EXIT_CODE", ended.described, **facts)
         if unmet is not None:
@@ -185,7 +196,7 @@ class CommandTasks:
         return completed(**facts)
 
     async def close(self) -> None:
-        """At the end of the run: the pipes of those who were kept. They themselves are the run's to stop."""
+        """At the end of the run: close the pipes of kept children. The run stops the children themselves."""
         for pipe in self._kept:
             pipe.close()
         self._kept.clear()
@@ -201,6 +212,8 @@ class Program(Protocol):
     stdin: Path | None
     limits: Limits | None
     keeps_children: bool
+    # None: it is our child.
+    place: "CommandPlace | None"
     out: Output
     err: Output
 
@@ -216,8 +229,13 @@ class Prepared:
         self.argv = render_arguments(body.argv, lookup)
         if not self.argv or not self.argv[0]:
             raise EvaluationError("the command is empty once its values are put in")
-        self.env = host.environment_of(order, work)
-        self.cwd = paths.workdir(work, lookup, host.workspace)
+        self.place = _place_of(order, body, host, self.argv)
+        if self.place is not None:
+            self.limits = None  # they apply to the command, not to its client
+            self.argv, self.env, self.cwd = self.place.argv, self.place.env, self.place.cwd
+        else:
+            self.env = host.environment_of(order, work)
+            self.cwd = paths.workdir(work, lookup, host.workspace)
         self.stdin = paths.input_file(work, lookup, host)
         self.expected_files = paths.expected_files(work, lookup, directory)
         self.file = paths.output_file(work, lookup, directory)
@@ -236,24 +254,47 @@ class Prepared:
 
 
 class Ended:
-    """How the main process ended: by itself, by its time limit, or because somebody asked for it."""
+    """How the main process ended: by itself, by its time limit, or by request."""
 
     def __init__(self, child: Child, code: int, *, timed_out: bool, was_stopped: bool) -> None:
         self.code = code
         self.timed_out = timed_out
         self.was_stopped = was_stopped
-        # For the event.
+        # Facts for the event.
         self.facts: dict[str, Any] = {}
         self.described = f"exit code {code}"
         if child.killed_by is not None:
             self.described = f"killed by {child.killed_by.name} (exit code {code})"
 
 
+def _place_of(order: TaskOrder, body: Command, host: TaskHost, words: list[str]) -> "CommandPlace | None":
+    # Imported with the first such command: few runs have one.
+    if body.ssh is not None:
+        from podium.runtime.tasks.ssh import SshPlace
+
+        return SshPlace(order, body.ssh, body.work, host, words)
+    if body.container is not None:
+        from podium.runtime.tasks.containers import ContainerPlace
+
+        return ContainerPlace(order, body.container, body.work, host, words)
+    return None
+
+
+def _problem_there(order: TaskOrder, code: int, problem: "PlaceProblem", facts: dict[str, Any]) -> TaskResult:
+    """A step that may not be repeated blindly is in doubt if its command may have taken effect (G13)."""
+    result = failed(code, problem.code, str(problem), **facts)
+    if problem.is_in_doubt and not order.step.idempotent:
+        result.event_type = EventType.STEP_INTERRUPTED
+    return result
+
+
 async def _until_end(
-    child: Child, family: Family, order: TaskOrder, stopping: CancelToken, exceeding: Exceeding
+    child: Child, family: Family, order: TaskOrder, stopping: CancelToken, program: Program
 ) -> Ended:
-    first = await stopping.wait(child, exceeding, within=order.step.timeout)
+    first = await stopping.wait(child, program.out.exceeding, within=order.step.timeout)
     if not child.done():
+        if program.place is not None:
+            await program.place.stop(child, lambda: stopping.is_forced)
         await families.stop(family.members, main=child, forced=lambda: stopping.is_forced)
     code = await child.ended
     return Ended(child, code, timed_out=first == "timed_out", was_stopped=first == "cancelled")
@@ -265,7 +306,10 @@ def _start(prepared: Program, out: Pipe, err: Pipe) -> Child:
     if needs_launcher(prepared.limits):
         argv = [*launched(prepared.limits), program, *argv]
         program = argv[0]
-    source = os.open(prepared.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    if prepared.place is not None:
+        source = prepared.place.open_stdin()
+    else:
+        source = os.open(prepared.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return spawn(
             argv,
@@ -285,7 +329,7 @@ def needs_launcher(limits: Limits | None) -> bool:
 
 
 def launched(limits: Limits | None) -> list[str]:
-    """What is in front of a program and its arguments so that it runs with these limits."""
+    """The words before a program and its arguments that make it run with these limits."""
     assert limits is not None
     return [
         sys.executable,
@@ -309,5 +353,5 @@ def _not_started(program: str, error: OSError | ValueError) -> TaskResult:
     message = f"{program!r} cannot be started: {error.strerror or 'it is not executable'}"
     if error.errno is None or error.errno in _NOT_EXECUTABLE:
         return failed(NOT_EXECUTABLE, "COMMAND_NOT_EXECUTABLE", message, retryable=False)
-    # Too many open files or processes: another time it may work.
+    # Too many open files or processes: a retry may succeed.
     return failed(FAILED_BEFORE_START, "COMMAND_NOT_STARTED", message)

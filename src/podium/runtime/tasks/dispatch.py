@@ -1,4 +1,4 @@
-"""Tasks under way: who performs which, and how they are stopped."""
+"""Running tasks: which performer executes each, and how they are stopped."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ from podium.log.ids import RunId
 from podium.machine.commands import Question, RunTask
 from podium.plan.loading import plan_path, steps_of, walk
 from podium.plan.plan import PLAIN_WORK, Agent, Call, Command, Http, Node, Plan, Python, Workflow
+from podium.ports.log_fields import logging_about
 from podium.runtime.own_files import write_new
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
 
 class Reuse(Protocol):
     def has_no_inputs(self, order: TaskOrder) -> bool:
-        """Whether the attempt is given no files, and no earlier one may stand for it."""
+        """Whether the attempt has no files as inputs, and no earlier one may replace it."""
         ...
 
     def facts(self, order: TaskOrder) -> dict[str, Any]:
-        """What `look` would say of such an attempt, at any time."""
+        """The facts that `look` would return for such an attempt, at any time."""
         ...
 
     async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
-        """Facts to be kept with the attempt's end; and its end, if an earlier run's can stand for it."""
+        """Facts to be recorded with the attempt's end; and its end, if an earlier run's can replace it."""
         ...
 
 
@@ -79,27 +80,32 @@ class RunTasks:
         self._recordings = recordings
         self._stopping: dict[tuple[str, int], CancelToken] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # Whether the process that orders the tasks has its lease; of a worker, by attempt.
+        # Whether the process that orders the tasks has its lease; for a worker, by attempt.
         self.lease_holds: Callable[[], bool] = _always
         self.attempt_leases: dict[tuple[str, int], Callable[[], bool]] = {}
-        # Steps inside a call belong to that workflow: its environment, its secrets.
+        # Steps inside a call belong to the called workflow, with its environment and secrets.
         self._called = {
             path: step.body.workflow for path, step in walk(plan.workflow) if isinstance(step.body, Call)
         }
 
     def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
+        # The task that performs the attempt takes over the fields of its log lines.
+        with logging_about(run=self._run_id, step=task.path):
+            self._start(task, engine_attempt, done)
+
+    def _start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
         order = self._order(task, engine_attempt)
         stopping = CancelToken()
         if isinstance(task.step.body, Node) and self._start_effect(order, stopping, done):
             return
-        begun = self._begin(order, stopping)
-        if isinstance(begun, TaskResult):
+        started = self._begin(order, stopping)
+        if isinstance(started, TaskResult):
             if self._uploads is None:
-                done(self._for_the_log(begun, order))
+                done(self._for_the_log(started, order))
                 return
-            begun = _as_awaitable(begun)
+            started = _as_awaitable(started)
         self._stopping[task.path, task.attempt] = stopping
-        running = asyncio.create_task(self._perform(order, begun, stopping, done))
+        running = asyncio.create_task(self._perform(order, started, stopping, done))
         self._track(running)
 
     def _track(self, running: "asyncio.Task[Any]") -> None:
@@ -126,7 +132,9 @@ class RunTasks:
         )
 
     def _begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
-        """The end of an attempt that has nothing to wait for: a function of this process. Else what to wait for."""
+        """The result of an attempt that does not have to wait, such as a function of this process; otherwise
+        an awaitable.
+        """
         body = order.step.body
         if isinstance(body, Node):
             return self._start_node(order, stopping)
@@ -135,19 +143,19 @@ class RunTasks:
         if self._reuse is not None and not self._reuse.has_no_inputs(order):
             return self._result(order, stopping)
         try:
-            begun = (self._python or self._load_python()).begin(order, stopping)
+            started = (self._python or self._load_python()).begin(order, stopping)
         except Exception as defect:
             return self._failed_by(defect, order)
-        if isinstance(begun, TaskResult):
+        if isinstance(started, TaskResult):
             if self._reuse is not None:
-                begun.payload |= self._reuse.facts(order)
-            return begun
-        return self._with_facts(order, begun)
+                started.payload |= self._reuse.facts(order)
+            return started
+        return self._with_facts(order, started)
 
     def _start_effect(
         self, order: TaskOrder, stopping: CancelToken, done: Callable[[TaskResult], None]
     ) -> bool:
-        """Start an effect as one task; False if files belong to its attempt, or it is none."""
+        """Start an effect as a single task; False if files belong to its attempt, or it is not an effect."""
         reuse, body = self._reuse, order.step.body
         if self._uploads is not None or not isinstance(body, Node) or body.type != "effect":
             return False
@@ -186,26 +194,26 @@ class RunTasks:
             result.payload |= self._reuse.facts(order)
         return result
 
-    async def _with_facts(self, order: TaskOrder, begun: Awaitable[TaskResult]) -> TaskResult:
+    async def _with_facts(self, order: TaskOrder, started: Awaitable[TaskResult]) -> TaskResult:
         reuse = self._reuse
         if reuse is None:
-            return await begun
-        # Put together while the attempt is under way; one that is over at once is not waited for.
+            return await started
+        # Computed while the attempt is running; an attempt that ends immediately does not wait for it.
         known: list[dict[str, Any]] = []
         asyncio.get_running_loop().call_soon(lambda: known.append(reuse.facts(order)))
-        result = await begun
+        result = await started
         result.payload |= known[0] if known else reuse.facts(order)
         return result
 
     async def _perform(
         self,
         order: TaskOrder,
-        begun: Awaitable[TaskResult],
+        started: Awaitable[TaskResult],
         stopping: CancelToken,
         done: Callable[[TaskResult], None],
     ) -> None:
         try:
-            result = self._for_the_log(await begun, order)
+            result = self._for_the_log(await started, order)
             if self._uploads is not None:
                 result = await self._uploads.of(result, stopping)
         except Exception as defect:
@@ -215,10 +223,11 @@ class RunTasks:
         done(result)
 
     def _for_the_log(self, result: TaskResult, order: TaskOrder) -> TaskResult:
-        """The one way into the log: nothing of a secret goes through, whatever the performer has done."""
+        """The only path into the log: it masks all secrets, whatever the performer has done."""
         if self._host.redactor is not None:
             result.payload = masked(result.payload, self._host.redactor)
-        result = fitted(result)
+        work = getattr(order.step.body, "work", PLAIN_WORK)
+        result = fitted(result, has_output_file=work.output_file is not None)
         result.engine_attempt = order.engine_attempt
         return result
 
@@ -233,7 +242,7 @@ class RunTasks:
         if body is Python and self._python is None:
             self._load_python()
         elif body is Http and Http not in self._performers:
-            # Loaded with the first of them: most runs have none, and it takes a while.
+            # Imported with the first of them: most runs have none, and the import takes a while.
             from podium.runtime.tasks.http import HttpTasks
 
             http = HttpTasks(self._host)
@@ -264,7 +273,7 @@ class RunTasks:
         if self._reuse is None or self._reuse.has_no_inputs(order):
             return await self._with_facts(order, performer.perform(order, stopping))
         looking = asyncio.ensure_future(self._reuse.look(order))
-        # Files of any size are looked at: that can be stopped like the task itself, and takes no longer than it may.
+        # Examining files may take long: it can be stopped like the task itself, and has the same time limit.
         first = await stopping.wait(looking, within=order.step.timeout)
         if first != "exited":
             looking.cancel()
@@ -276,11 +285,13 @@ class RunTasks:
         return result
 
     def _failed_by(self, defect: Exception, order: TaskOrder) -> TaskResult:
-        """A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step."""
+        """A defect in Podium must not leave the run waiting forever; the traceback is written to the log of
+        the step.
+        """
         trace = without_credentials("".join(traceback.format_exception(defect)))
         if self._host.redactor is not None:
             trace = self._host.redactor.redact(trace)
-        with contextlib.suppress(OSError):  # a full disk may be what failed
+        with contextlib.suppress(OSError):  # a full disk may be the cause
             write_new(self._host.directory.step_file(order.path, order.attempt, "err"), trace.encode())
         return failed(FAILED_BEFORE_START, "INTERNAL_ERROR", typed_reason(defect), retryable=False)
 
@@ -305,12 +316,12 @@ class RunTasks:
             stopping.ask(code, force=force)
 
     async def finish(self) -> None:
-        """Wait for what was asked to stop."""
+        """Wait for the tasks that were asked to stop."""
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """The run has ended, or is given up here: nothing of it stays behind, kept children neither."""
+        """The run has ended, or is given up here: nothing of it is left behind, including kept children."""
         self.stop_all("INTERRUPTED", force=True)
         await self.finish()
         for close in self._closing:
@@ -322,13 +333,24 @@ class RunTasks:
     async def stop_orphans(self) -> None:
         directory = self._host.directory.path.absolute()
         await families.stop(lambda: families.of_run(self._run_id, directory))
+        await self._remove_containers()
         await self._remove_worktrees()
 
     async def stop_orphans_of(self, path: str, attempt: int, *, forced: Callable[[], bool]) -> None:
-        """What is left of one attempt on this host, whichever process has started it."""
+        """Stop what is left of one attempt on this host, whichever process has started it."""
         directory, visit = self._host.directory.path.absolute(), visit_name(path, attempt)
         await families.stop(lambda: families.of_run(self._run_id, directory, visit), forced=forced)
+        await self._remove_containers(visit)
         await self._remove_worktrees(visit)
+
+    async def _remove_containers(self, visit: str | None = None) -> None:
+        bodies = [step.body for step in steps_of(self._plan.workflow)]
+        used = [body.container for body in bodies if isinstance(body, Command) and body.container is not None]
+        if used:
+            from podium.runtime.tasks.containers import remove_leftovers
+
+            runtimes = frozenset(container.runtime for container in used)
+            await remove_leftovers(self._host, self._run_id, visit, runtimes)
 
     async def _remove_worktrees(self, visit: str | None = None) -> None:
         if any(isinstance(step.body, Agent) for step in steps_of(self._plan.workflow)):

@@ -1,12 +1,14 @@
-"""Families of processes: all that a step has started, and how it is ended without leaving anything behind.
+"""Process families: all processes that a step has started, and how they are ended without leaving anything
+behind.
 
-A family is the step's main process and its descendants. Those whose parents have gone became children of ours; they are
-known by the session of the main process, or by the run and the visit in their environment: tool shells of real agents
-run in sessions of their own. What has neither (its own session, an emptied environment, and no parent any more) cannot
-be told from a child that other code in this process has started, and is left alone.
+A family is the step's main process and its descendants. Processes whose parents have ended become our
+children; they are recognized by the session of the main process, or by the run and the visit in their
+environment, because tool shells of real agents run in sessions of their own. A process with neither (its own
+session, an emptied environment, and no parent) cannot be distinguished from a child that other code in this
+process has started, and is left alone.
 
-To stop a family, TERM goes to every member, also to those that turn up later; after a grace time KILL does, again and
-again until none is left.
+To stop a family, TERM is sent to every member, including those that appear later; after a grace period KILL
+is sent repeatedly until none is left.
 """
 
 import asyncio
@@ -25,7 +27,7 @@ from podium.runtime.tasks.proc import Seen
 from podium.runtime.tasks.processes import Child, awaited
 
 GRACE_SECONDS: Final = 5.0
-# A process that even KILL does not end waits for a device; nobody else should wait for it, too.
+# A process that survives KILL is waiting for a device; waiting for it forever is pointless.
 _LAST_SECONDS: Final = 30.0
 _STRAY_SECONDS: Final = 1.0
 _LOOKS: Final = 100
@@ -38,17 +40,18 @@ class Family:
         self._marks = [f"PODIUM_RUN_ID={run_id}".encode()]
         if visit is not None:
             self._marks.append(f"PODIUM_VISIT={visit}".encode())
-        # Those we have seen alive: once they have ended and become ours, their environment tells nothing any more.
+        # Members that were seen alive: once they have ended and become our children, their environment cannot
+        # be read.
         self._known: set[tuple[int, int]] = set()
-        # Those that had ended at the last look: they are not looked at again. One that forks and ends all the time
-        # leaves hundreds of them, and is caught only by who is quicker.
+        # Members that had ended at the last scan: they are not scanned again. A process that forks and exits
+        # continuously leaves hundreds of them, and can only be caught by scanning faster.
         self._gone: dict[int, Seen] = {}
 
     def members(self) -> list[Seen]:
-        """Who is alive. The exit status of those that have ended and are ours to wait for is taken.
+        """The live members. Also takes the exit status of those that have ended and are our children.
 
-        One that forks and ends while we look is in neither of two places: nobody is there only when two looks in a
-        row have seen the same orphans. If they never do, the newest is used for what is not caught.
+        A process that forks and exits during the scan may be in neither of two places: the family is only
+        empty if two consecutive scans have seen the same orphans. If they never do, the newest scan is used.
         """
         seen: list[Seen] = []
         before: set[tuple[int, int]] | None = None
@@ -76,7 +79,8 @@ class Family:
             elif not self._has(orphan):
                 now = proc.look(orphan.pid)
                 if now is not None and now.is_ending and not now.is_gone:
-                    # Whose it is cannot be told any more, and it may have a child of ours: until it is gone.
+                    # Its family can no longer be determined, and it may have a child of ours: wait until it
+                    # is gone.
                     ending.append(now)
             else:
                 found |= {orphan.pid} | proc.descendants(orphan.pid)
@@ -93,9 +97,9 @@ class Family:
 
 
 def orphans(gone: Mapping[int, Seen] = MappingProxyType({})) -> list[Seen]:
-    """Children of ours that nobody waits for, the newest last. What is known to have ended is not looked at."""
+    """Our children that no code waits for, newest last. Those known to have ended are not examined."""
     if not awaited:
-        # The usual case of steps one after the other: no children at all, and one call says so.
+        # The usual case of sequential steps: no children at all, which a single call shows.
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -106,16 +110,17 @@ def orphans(gone: Mapping[int, Seen] = MappingProxyType({})) -> list[Seen]:
 
 
 def reap(pid: int) -> None:
-    """Take the exit status of a child that has ended, so that it does not stay as a zombie."""
+    """Take the exit status of a child that has ended, so that it does not remain a zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 class Strays:
-    """Orphans that ended by themselves: their exit status is taken.
+    """Takes the exit status of orphans that ended by themselves.
 
-    Unless it may be a child that other code in this process waits for: one in our session, or the first of a session of
-    its own. Such code does so soon: what has been a zombie for a while belongs to nobody.
+    Except those that may be children that other code in this process waits for: in our session, or the leader
+    of a session of its own. Such code waits soon, so a child that has been a zombie for a while is not
+    awaited.
     """
 
     def __init__(self) -> None:
@@ -149,13 +154,13 @@ async def stop(
             return []
         out_of_time = loop.time() >= deadline or forced()
         if out_of_time:
-            # Without a pause: one that forks and ends all the time is caught only by who is quicker.
+            # Without a delay: a process that forks and exits continuously is only caught by being faster.
             kill(members)
         for process in alive if not out_of_time else ():
             if (process.pid, process.began) not in asked:
                 asked.add((process.pid, process.began))
                 proc.send(process, signal.SIGTERM)
-                # One that was stopped by SIGSTOP hears nothing else.
+                # A process that was stopped by SIGSTOP reacts to nothing else.
                 proc.send(process, signal.SIGCONT)
         if loop.time() > deadline + _LAST_SECONDS:
             return alive
@@ -164,7 +169,7 @@ async def stop(
 
 
 def kill(members: Callable[[], list[Seen]]) -> None:
-    """At once, for when there is no time to wait."""
+    """Kill immediately, when there is no time to wait."""
     for _ in range(_TRIES_PER_ROUND):
         alive = members()
         if not alive:
@@ -174,11 +179,12 @@ def kill(members: Callable[[], list[Seen]]) -> None:
 
 
 def of_run(run_id: str, directory: Path, visit: str | None = None) -> list[Seen]:
-    """Every process of this host with that run in its environment, whoever is its parent; not those that led to us.
+    """Every process of this host with that run in its environment, whatever its parent; except our own
+    ancestors.
 
-    The directory tells two runs apart that were given the same id in different folders. With a visit, only the
-    processes of that attempt: others of the run may be at work for another worker. A warm Python process is known by
-    its name, because it was started for another attempt.
+    The directory distinguishes runs with the same id in different folders. With a visit, only the processes
+    of that attempt: others of the run may belong to another worker. A warm Python process is found by its
+    name, because it was started for another attempt.
     """
     run = [f"PODIUM_RUN_ID={run_id}".encode(), f"PODIUM_RUN_DIR={directory}".encode()]
     spared = proc.ancestors(os.getpid())
@@ -191,5 +197,5 @@ def of_run(run_id: str, directory: Path, visit: str | None = None) -> list[Seen]
 
 
 def process_name(visit: str) -> str:
-    """What a process is called that was not started for the visit and works for it."""
+    """The name of a process that was not started for the visit but works for it."""
     return f"p-{sha256(visit.encode()).hexdigest()[:13]}"

@@ -84,7 +84,7 @@ class HttpTasks:
 
     async def _until_end(self, library: Any, prepared: "Prepared", stopping: CancelToken) -> TaskResult:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        started = loop.time()
         exchange = asyncio.ensure_future(_exchange(self._client(library), prepared))
         try:
             first = await stopping.wait(exchange, within=prepared.order.step.timeout)
@@ -94,7 +94,7 @@ class HttpTasks:
         await asyncio.gather(exchange, return_exceptions=True)
         prepared.out.end()
         facts = shown_facts(prepared.out, most_shown(prepared.work, prepared.order.workflow))
-        facts["durationMs"] = round((loop.time() - began) * 1000)
+        facts["durationMs"] = round((loop.time() - started) * 1000)
         if first == "timed_out":
             return timed_out(prepared.order.step.timeout, **facts)
         if first == "cancelled":
@@ -123,7 +123,7 @@ def _library() -> Any:
 
 
 class Prepared:
-    """Everything about a request that can be wrong before it is made, and what becomes of its answer."""
+    """Everything about a request that can be wrong before it is made, and how its answer is handled."""
 
     def __init__(self, order: TaskOrder, body: Http, host: TaskHost) -> None:
         lookup, directory = order.lookup, host.directory
@@ -134,13 +134,13 @@ class Prepared:
         host.secrets_of(body.work)
         self.method = body.method
         self.url = render(body.url, lookup)
-        # Secrets are masked before it is cut: of a secret that is cut in two, the first half would not be recognised.
+        # Mask before truncating: the first half of a secret that is cut in two would not be recognised.
         shown = self.url if host.redactor is None else host.redactor.redact(self.url)
         if not self.url.startswith(("http://", "https://")):
             raise AddressRefused(
                 f"{shortened(shown, 200)!r} is not an address: it must start with https:// or http://"
             )
-        # Without the query and what is before @: these are where people put keys.
+        # Without the query and the part before @, where keys are often placed.
         self.described = f"{self.method} {_shown(shown)}"
         self.headers = {name: render(text, lookup) for name, text in body.headers.items()}
         self.content = self._content(fill_in(body.body, lookup))
@@ -173,7 +173,9 @@ class Prepared:
         return redactor is not None and redactor.redact_bytes(value) != value
 
     def reason_of(self, error: Exception) -> str:
-        """What is wrong with the address. It may quote a part of it, and so a part of a secret: then nothing."""
+        """What is wrong with the address. The text may quote a part of it, and so a part of a secret: then it
+        is omitted.
+        """
         return "" if self.holds_a_secret(self.url.encode()) else f": {reason_of(error)}"
 
     async def result(self, response: "http_client.Response", facts: dict[str, Any]) -> TaskResult:
@@ -195,7 +197,7 @@ class Prepared:
 
 
 async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
-    """The request, and others where its answer leads; the last answer's body is written to the output."""
+    """The request, and further ones for redirects; the last answer's body is written to the output."""
     headers = {"Accept-Encoding": "identity", **prepared.headers}
     request = client.build_request(
         prepared.method,
@@ -232,7 +234,7 @@ async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
 
 
 def _check_port(port: int | None) -> None:
-    """The library connects to any number."""
+    """The library would connect to any number."""
     if port is not None and not 0 < port <= _MAX_PORT:
         raise AddressRefused(f"{port} is not a port; ports are numbers from 1 to {_MAX_PORT}")
 
@@ -242,7 +244,7 @@ def _origin(url: Any) -> tuple[str, str, int | None]:
 
 
 def _keep_secrets_back(request: "http_client.Request", prepared: Prepared) -> None:
-    """A redirect to another host: a secret was meant for the first one."""
+    """For a redirect to another host: a secret was meant for the first one."""
     for name, value in request.headers.raw:
         if prepared.holds_a_secret(value):
             del request.headers[name.decode("latin-1")]
@@ -263,7 +265,7 @@ def _wrong_status(described: str, response: "http_client.Response", facts: dict[
 
 
 def _retry_after(text: str | None) -> int | None:
-    """Milliseconds: the header holds seconds, or the moment itself."""
+    """Milliseconds: the header holds seconds, or a moment."""
     if text is None:
         return None
     if text.strip().isdecimal():

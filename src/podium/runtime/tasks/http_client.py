@@ -1,8 +1,9 @@
-"""The only module of tasks that knows `httpx2`: requests whose every connection goes to an address that was checked.
+"""The only module of tasks that uses `httpx2`: every connection of a request goes to an address that was
+checked.
 
-The host's name is resolved here, once, and the connection goes to the very address that was looked at: a name server
-that answers differently the second time gains nothing. Proxies of the environment are not used; they would resolve
-names by themselves. Redirects are followed by the caller, who checks each.
+The host's name is resolved here, once, and the connection uses exactly the address that was checked: a name
+server that answers differently the second time gains nothing. Proxies of the environment are not used; they
+would resolve names by themselves. Redirects are followed by the caller, who checks each.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import httpx2
 
 from podium.runtime.tasks.addresses import check_address
 
-# Whatever goes wrong between us and the server.
+# All errors of the communication with the server.
 FAILURES = (httpx2.HTTPError, httpx2.StreamError, httpcore2.NetworkError, httpcore2.ProtocolError)
 NO_ADDRESS = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpcore2.UnsupportedProtocol)
 
@@ -31,7 +32,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 
 def new_client() -> httpx2.AsyncClient:
-    # The attempt as a whole has its limit; a server may take its time in between.
+    # The attempt as a whole has a limit; individual operations have none.
     return httpx2.AsyncClient(
         transport=new_transport(), timeout=None, trust_env=False, follow_redirects=False
     )
@@ -42,7 +43,7 @@ def new_transport(
     resolve: "Resolve | None" = None,
     backend: httpcore2.AsyncNetworkBackend | None = None,
 ) -> httpx2.AsyncBaseTransport:
-    """Sends requests as they are, and looks at no header of an answer. `backend`: what connects to an address."""
+    """Sends requests as they are, and evaluates no header of an answer. `backend`: connects to an address."""
     return _Transport(_CheckedConnections(check, resolve or _resolve, backend or httpcore2.AnyIOBackend()))
 
 

@@ -1,6 +1,7 @@
-"""Sets the limits of a process and becomes the program: `launcher.py MEMORY CPU PROGRAM ARGV...`.
+"""Sets the limits of a process and then executes the program: `launcher.py MEMORY CPU PROGRAM ARGV...`.
 
-Run as a script, by a fresh interpreter without site packages; it imports nothing of Podium. Zero is no limit.
+Run as a script, by a new interpreter without site packages; it imports nothing of Podium. Zero means no
+limit.
 """
 
 import math
@@ -12,14 +13,14 @@ import sys
 
 def main() -> None:
     memory, cpu = int(sys.argv[1]), float(sys.argv[2])
-    # Python ignores these two, and the program would continue doing so.
+    # Python ignores these two, and the program would inherit that.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if memory:
         _limit(resource.RLIMIT_AS, memory, memory)
     if cpu:
         seconds = math.ceil(cpu)
-        # A second more before it is killed: SIGXCPU says why it ended, SIGKILL does not.
+        # One second before it is killed: SIGXCPU says why it ended, SIGKILL does not.
         _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
     program = sys.argv[3]
     try:

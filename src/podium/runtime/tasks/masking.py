@@ -16,7 +16,7 @@ def masked(value: Any, redactor: Redactor) -> Any:
         case bool() | None:
             return value
         case _:
-            # A secret of digits is a number to whoever reads it as JSON.
+            # A secret of digits only is a number when it is read as JSON.
             text = str(value)
             shown = redactor.redact(text)
             return value if shown == text else shown

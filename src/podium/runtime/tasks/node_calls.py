@@ -1,4 +1,4 @@
-"""One call of a node: what it is given, as which action it is carried out, and what it returned as JSON."""
+"""One call of a node: its input, the action as which it is executed, and its result as JSON."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -23,7 +23,7 @@ from podium.nodes.validation import ROUTES
 from podium.plan.plan import Node
 from podium.runtime.tasks.order import TaskOrder
 
-# Fixed for ever: ids of actions and leases are derived from them.
+# Must never change: ids of actions and leases are derived from them.
 _ACTIONS: Final = UUID("5d0b8a52-93c7-5d8c-9f37-6a1c5be3f0d4")
 _LEASES: Final = UUID("c1f2a9b6-17e8-5b43-8c0d-2e9d4c7a6b15")
 _TIMEOUT_MS: Final = (100, 300_000)
@@ -31,7 +31,7 @@ _MAX_RETRIES: Final = 10
 
 
 class _Operation(NamedTuple):
-    """A `WorkflowOperation`; a whole model of it would take as long as all else about a call."""
+    """A `WorkflowOperation`; constructing a full model would take as long as the rest of a call."""
 
     metadata: dict[str, Any]
     workflow_id: UUID
@@ -48,16 +48,16 @@ class NodeCall:
         self._event: Mapping[str, Any] = event if isinstance(event, dict) else {}
         self._results: Mapping[str, Mapping[str, Any]] = given.get("results", {})
         epoch = given.get("epoch")
-        # How often the step had been carried out when this was decided.
+        # How often the step had been executed when this was decided.
         self.epoch = epoch if isinstance(epoch, int) else 0
         self.correlation_id = safe_correlation_id(self._event.get("correlation_id"), order.run_id)
         self._now = now
-        # The attempt has taken longer than it may.
+        # The attempt has exceeded its timeout.
         self.is_late = False
 
     @cached_property
     def action(self) -> ModelAction:
-        """The order as the specification writes it; made when it is asked for."""
+        """The order as the specification writes it; created on demand."""
         order, step = self.order, self.order.step
         visit = f"{order.run_id}|{order.path}|{order.attempt}"
         action_type, target = ROUTES[self.body.type]
@@ -123,22 +123,22 @@ class NodeCall:
         return ModelOrchestratorInput.model_validate({"steps": [], **self.body.config, **fixed})
 
     def ids(self) -> Callable[[], UUID]:
-        """For what the call emits: the same when it is repeated."""
+        """Ids for what the call emits: the same when it is repeated."""
         numbers = count(1)
         return lambda: uuid5(self.action.action_id, str(next(numbers)))
 
 
 def output_of(returned: object, operation: Operation) -> Any:
-    """As JSON. Raises `ValidationError`."""
+    """The result as JSON. Raises `ValidationError`."""
     model = operation.output_model
     checked = returned if isinstance(returned, model) else model.model_validate(returned)
-    # Validated once more: a model that was changed after it was made, or made without validation, is not one.
-    # Without pydantic's warnings, which show values.
+    # Validated once more, because a model that was changed after it was made, or made without validation, may
+    # be invalid. Without pydantic's warnings, which show values.
     return model.model_validate(checked.model_dump(warnings=False)).model_dump(mode="json")
 
 
 def filled_inputs(body: Node, lookup: Lookup) -> dict[str, Any]:
-    """The values of the inputs. A value that does not exist is left out: of a step that failed, its output."""
+    """The values of the inputs. Missing values are omitted, such as the output of a step that failed."""
     found = {name: _filled(data, lookup) for name, data in body.inputs.items()}
     return {name: value for name, value in found.items() if value is not MISSING}
 

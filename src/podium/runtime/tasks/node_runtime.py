@@ -1,4 +1,4 @@
-"""The nodes of one process, and what all runs of the process share about them: breakers and clock."""
+"""The nodes of one process, and what all runs of the process share about them: circuit breakers and clock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from podium.nodes.retrying import is_transient, pause_after
 from podium.plan.plan import Node
 from podium.ports.clock import Clock
 
-# Called after each try, with its start and what it failed with.
+# Called after each try, with its start and its error.
 OnTry: TypeAlias = Callable[[datetime, BaseException | None], None]
 
 
@@ -37,10 +37,10 @@ class NodeRuntime:
         is_late: Callable[[], bool] = lambda: False,
         on_try: OnTry | None = None,
     ) -> object:
-        """Call an effect under the breaker of its service, with the tries of its contract.
+        """Call an effect under the circuit breaker of its service, with the retries of its contract.
 
-        The breaker counts one failure for all tries. `is_late`: whether a cancelled call has run out of time, which is
-        a failure of the service, too.
+        The breaker counts one failure for all tries. `is_late`: whether a cancelled call has exceeded its
+        timeout, which also counts as a failure of the service.
         """
         breaker = body.breaker
         if breaker is None:

@@ -1,6 +1,6 @@
-"""Steps that nodes carry out, in this process: an action with a lease and an epoch, models at the boundary.
+"""Steps that nodes execute in this process: an action with a lease and an epoch, models at the boundary.
 
-Whatever goes wrong in a node becomes the failure of its step, said in the words of `nodes/sanitising.py`.
+Any error in a node becomes the failure of its step, in the words of `nodes/sanitising.py`.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 
-# What would fail again in the same way.
+# Errors that would occur again in the same way.
 _NEVER_AGAIN: Final = (
     CircuitOpen,
     EpochConflict,
@@ -68,7 +68,7 @@ _JSON: Final = JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 class _Ending:
-    """Why an effect ends that does not end by itself: its time is over, or somebody has asked for its end."""
+    """Why an effect ends that does not end by itself: its timeout, or a request."""
 
     def __init__(self, call: NodeCall, running: "asyncio.Task[Any]", stopping: CancelToken) -> None:
         self._call = call
@@ -77,7 +77,7 @@ class _Ending:
         self._reason: Literal["timed_out", "cancelled"] | None = None
 
     def late(self) -> None:
-        # Its breaker has to know.
+        # Its breaker has to be informed.
         self._call.is_late = self._reason is None and not self._running.done()
         self._end("timed_out")
 
@@ -107,7 +107,7 @@ class NodeTasks:
         self._guard = ActionGuard()
 
     def result_of(self, order: TaskOrder) -> TaskResult | None:
-        """The end of an attempt that has nothing to wait for: a pure node. None if it has to be waited for."""
+        """The end of an attempt that does not have to wait: a pure node. None for any other."""
         body = order.step.body
         assert isinstance(body, Node)
         if body.type not in _PURE:
@@ -130,7 +130,9 @@ class NodeTasks:
     def start(
         self, order: TaskOrder, stopping: CancelToken, done: Callable[[TaskResult], None]
     ) -> "asyncio.Task[Any] | None":
-        """An effect as a task of its own, without another that waits for it; None if it ended before it started."""
+        """Start an effect as a task of its own, without a second one that waits for it; None if it ended
+        before it started.
+        """
         body = order.step.body
         assert isinstance(body, Node)
         call = NodeCall(order, body, self._runtime.clock.now())
@@ -172,7 +174,7 @@ class NodeTasks:
             call.is_late = first == "timed_out"
         finally:
             running.cancel()
-            # Its breaker has to know before the attempt ends.
+            # Its breaker has to be informed before the attempt ends.
             await asyncio.gather(running, return_exceptions=True)
         if first == "timed_out":
             return timed_out(order.step.timeout, **_facts(call))
@@ -187,7 +189,7 @@ class NodeTasks:
         method, context = getattr(node, operation.name), call.context()
         if isinstance(node, NodeOrchestrator):
             method = partial(_process, node, call)
-        returned = await self._called(call, node, lambda: _result(node, method, given, context))
+        returned = await self._called(call, node, lambda: _leased(call, node, method, given, context))
         return self._checked_output(call, returned, operation)
 
     def _checked_input(self, call: NodeCall, operation: Operation) -> Any:
@@ -209,7 +211,7 @@ class NodeTasks:
             raise NodeOutputInvalid(invalid_fields(invalid, operation.output_model)) from None
 
     def _split(self, call: NodeCall, value: Any, operation: Operation) -> tuple[Any, list[dict[str, Any]]]:
-        """The output of the step, and the messages that it publishes. Raises what `messages_of` does."""
+        """The output of the step, and the messages that it publishes. Raises what `messages_of` raises."""
         if not can_publish(operation.output_model):
             return value, []
         host = self._host
@@ -250,13 +252,20 @@ def _called_directly(method: Callable[..., Any], given: Any, context: NodeContex
     try:
         return method(given, context)
     except (SystemExit, KeyboardInterrupt):
-        # Would end the process, which carries out other steps, too.
+        # It would end the process, which also executes other steps.
         raise NodeError from None
 
 
 async def _process(node: NodeOrchestrator, call: NodeCall, given: Any, context: NodeContext) -> object:
     """With ids and time that are the same when the call is repeated."""
     return await node.process(given, id_factory=call.ids(), clock=lambda: context.now)
+
+
+async def _leased(call: NodeCall, node: Any, method: Callable[..., Any], given: Any, context: Any) -> object:
+    """One try. A process that was frozen between two of them must not act on a run that another one owns now."""
+    if not call.order.lease_holds():
+        raise LeaseExpired
+    return await _result(node, method, given, context)
 
 
 async def _result(node: Any, method: Callable[..., Any], given: Any, context: Any) -> object:
@@ -267,7 +276,7 @@ async def _result(node: Any, method: Callable[..., Any], given: Any, context: An
             return method(given, context)
         return await method(given, context)
     except (SystemExit, KeyboardInterrupt):
-        # Would end the process, which carries out other steps, too.
+        # It would end the process, which also executes other steps.
         raise NodeError from None
 
 

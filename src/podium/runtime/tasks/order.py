@@ -1,4 +1,4 @@
-"""An order to carry out one attempt of a step, what came of it, and how it is stopped on the way."""
+"""An order to execute one attempt of a step, its result, and how it is stopped."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.machine.answers import error_category, stopped_payload
 from podium.plan.plan import Step, Workflow
+from podium.plan.secret_inputs import secret_of_input
 from podium.text import without_credentials
 
 # Exit codes of attempts that have no exit code of their own (D17).
@@ -29,31 +30,38 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     attempt: int
     engine_attempt: int
     step: Step
-    # The workflow the step is in, for its environment and limits.
+    # The workflow that contains the step, for its environment and limits.
     workflow: Workflow
     values: dict[tuple[str | int, ...], Any]
     # Values of the host: `${env.X}` and `${run.X}`.
     env: dict[str, str]
     run: dict[str, Any]
-    # False if it is known that no text of the step or of its workflow names a value.
+    # False if it is known that no text of the step or of its workflow contains a reference.
     may_name_values: bool = True
-    # A signal has changed the step: it is not what the plan has at this path.
+    # A signal has changed the step: it differs from the plan's step at this path.
     is_changed: bool = False
-    # Whether the driver or worker that has ordered it still has its lease.
+    # Whether the driver or worker that ordered it still has its lease.
     lease_holds: Callable[[], bool] = lambda: True
 
     @property
     def visit(self) -> str:
-        """What the processes of this attempt carry in their environment."""
+        """What the processes of this attempt have in their environment."""
         return visit_name(self.path, self.attempt)
 
     @property
     def lookup(self) -> Lookup:
-        """What the references of the step's texts mean."""
+        """The values for the references in the step's texts."""
 
         def look(path: tuple[str | int, ...]) -> Any:
-            # What the machine knew when it decided comes first; only values of the host are looked up here. Where the
-            # run is kept and works may have changed since: what a task is given has to exist here and now.
+            # Values from the time of the decision take precedence; only values of the host are looked up
+            # here. The locations of the run and its workspace may have changed since: what a task is given
+            # has to exist here and now.
+            if (
+                path[0] == "inputs"
+                and len(path) == 2
+                and (secret := secret_of_input(str(path[1]))) in self.env
+            ):
+                return self.env[secret]
             if path in self.values and path not in _PLACES:
                 return self.values[path]
             host = self.env if path[0] == "env" else self.run if path[0] == "run" else {}
@@ -71,12 +79,12 @@ class TaskResult(msgspec.Struct):
 
     event_type: str
     payload: dict[str, Any]
-    # Which engine attempt has come to this end.
+    # The engine attempt that ended.
     engine_attempt: int = 1
 
 
 class Ending(Protocol):
-    """What comes to an end: a future, or a child process."""
+    """Something that ends: a future, or a child process."""
 
     def done(self) -> bool: ...
 
@@ -86,7 +94,7 @@ class Ending(Protocol):
 
 
 class CancelToken:
-    """A wish to stop an attempt: asked for, or forced; the code says why."""
+    """A request to stop an attempt, gracefully or by force; the code says why."""
 
     __slots__ = ("_wake", "code", "is_asked", "is_forced")
 
@@ -105,13 +113,13 @@ class CancelToken:
             self._wake()
 
     def on_asked(self, wake: Callable[[], None] | None) -> None:
-        """Called when somebody asks for its end; None once it has ended."""
+        """Called when the attempt's end is requested; None once it has ended."""
         self._wake = wake
 
     async def wait(
         self, *work: "Ending", within: float | None
     ) -> Literal["exited", "cancelled", "timed_out"]:
-        """What comes first: something of the work ends, somebody asks for its end, or the time is over."""
+        """What comes first: any of the work ends, its end is requested, or the time is over."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
 
@@ -138,7 +146,7 @@ class CancelToken:
 
 
 class Performer(Protocol):
-    """Carries out one kind of task. It raises only if there is a defect; everything else is a result."""
+    """Executes one kind of task. Raises only in case of a defect; everything else is a result."""
 
     async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult: ...
 
@@ -166,5 +174,5 @@ def timed_out(seconds: float | None, **facts: Any) -> TaskResult:
 
 
 def stopped(code: str, **facts: Any) -> TaskResult:
-    """An attempt that ended because somebody wanted it to."""
+    """The result of an attempt that ended because it was stopped."""
     return TaskResult(EventType.STEP_FAILED, stopped_payload(code, facts))

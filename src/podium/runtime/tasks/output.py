@@ -1,8 +1,10 @@
-"""What a task writes: all of it into its log, masked; its start for the event; and, as it is, into a file.
+"""A task's output: all of it is written to its log, masked; its start is recorded in the event; and it may be
+written to a file as it is.
 
-Pipes and not files: a program that opens /dev/stderr again would empty a file. A log is made when there is something to
-write, so that a hundred thousand silent steps leave no files. The output ends with the main process: what is in the
-pipe then still belongs to it, and whoever else holds the pipe open is not waited for.
+Pipes and not files: a program that reopens /dev/stderr would truncate a file. A log is created when there is
+something to write, so that a hundred thousand silent steps leave no files. The output ends with the main
+process: what is in the pipe then still belongs to it, and other processes that hold the pipe open are not
+waited for.
 """
 
 import asyncio
@@ -26,12 +28,12 @@ _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 20
 _F_SETPIPE_SZ: Final = 1031
 _F_GETPIPE_SZ: Final = 1032
-# A program that takes longer is listened to while it runs.
+# If a program takes longer, its output is read while it runs.
 _A_MOMENT: Final = 0.005
 
 
 class Output:
-    """One stream of a task. Nothing of a secret gets into `kept`, `tail` or the log."""
+    """One stream of a task. No secret gets into `kept`, `tail` or the log."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Output:
         self._max_whole = cap_of("artifact", limits)
         self.exceeding = exceeding if exceeding is not None else Exceeding()
         self._log = log
-        # How much the pipe holds, if that matters.
+        # The capacity of the pipe, if that matters.
         self.room = room
         self._file: FileIO | None = None
         self._masking = redactor.stream() if redactor is not None else None
@@ -60,13 +62,13 @@ class Output:
         self._is_over = False
         self.kept = bytearray()
         self.tail = b""
-        # As it is in the log.
+        # The size in the log.
         self.size = 0
         self.problem: OSError | None = None
 
     def write(self, chunk: bytes) -> None:
         if self.exceeding.error is not None:
-            return  # it is read on, so that the program does not wait for a reader until it is stopped
+            return  # reading continues, so that the program does not block until it is stopped
         if self._came + len(chunk) > self._max_log:
             chunk = chunk[: self._max_log - self._came]
             self.exceeding.pass_cap("log", self._max_log)
@@ -99,11 +101,11 @@ class Output:
             self._lines.feed(chunk)
 
     def _fail(self, error: OSError) -> None:
-        """A full disk must not leave the program waiting for a reader: it is read on, and the step fails."""
+        """A full disk must not block the program: reading continues, and the step fails."""
         self.problem = self.problem or error
 
     def end(self) -> None:
-        """The task's own output is complete; what still comes goes only into the log."""
+        """The task's own output is complete; anything later is only written to the log."""
         if not self._is_over:
             self._flush()
             self._is_over = True
@@ -124,7 +126,7 @@ class Output:
         return self._masking is not None and self.size != self._came
 
     def text(self, most: int) -> str:
-        """The beginning, decoded: what is longer is cut after a whole line."""
+        """The start, decoded: longer output is cut after a complete line."""
         if self.size > most:
             return cut_bytes(bytes(self.kept[: most + 1]), most)
         return self.kept.decode("utf-8", "replace")
@@ -136,7 +138,7 @@ class Output:
 
 
 class Lines:
-    """Gives away a stream line by line, as soon as each is whole; one that is too long is left out."""
+    """Passes on a stream line by line, as soon as each is complete; lines that are too long are skipped."""
 
     def __init__(self, on_line: Callable[[bytes], None]) -> None:
         self._on_line = on_line
@@ -162,9 +164,9 @@ class Lines:
 
 
 class Pipe:
-    """Carries what a program writes to an `Output`.
+    """Transfers a program's output to an `Output`.
 
-    It is read once, at the program's end, unless somebody listens to it before.
+    It is read once, at the program's end, unless a listener reads it earlier.
     """
 
     def __init__(self, output: Output) -> None:
@@ -172,7 +174,7 @@ class Pipe:
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
         if output.room is not None:
-            # Not allowed to have that much: then it is as large as any other.
+            # A larger capacity is not allowed: then it has the default one.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self._reader, _F_SETPIPE_SZ, output.room)
         self._is_open = True
@@ -185,7 +187,7 @@ class Pipe:
             asyncio.get_running_loop().add_reader(self._reader, self._on_readable)
 
     def close_writer(self) -> None:
-        """Ours: the program has its own by now."""
+        """Close our copy: the program has its own by now."""
         if self.writer >= 0:
             os.close(self.writer)
             self.writer = -1
@@ -212,7 +214,7 @@ class Pipe:
                 self._let_go()
                 break
             self.output.write(chunk)
-            # Asked for only now: most have written nothing.
+            # Queried only now: most programs have written nothing.
             left = (left or fcntl.fcntl(self._reader, _F_GETPIPE_SZ)) - len(chunk)
         self.output.end()
 
@@ -224,7 +226,7 @@ class Pipe:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody still holds its other end."""
+        """Whether another process still holds its other end."""
         return self._is_open
 
     def _let_go(self) -> None:
@@ -238,10 +240,10 @@ class Pipe:
 
 
 def open_pipes(out: Output, err: Output) -> tuple[Pipe, Pipe]:
-    """For both streams of a program.
+    """The pipes for both streams of a program.
 
-    Most programs are done in a moment and write little. Only who takes longer is listened to; until then the pipes
-    themselves have room.
+    Most programs end soon and write little. Listening starts only for those that take longer; until then the
+    pipes buffer the output.
     """
     first = Pipe(out)
     try:
@@ -254,7 +256,9 @@ def open_pipes(out: Output, err: Output) -> tuple[Pipe, Pipe]:
 
 
 class Listening:
-    """One timer for all pipes of a program. It is dropped with the last of them: it would wake us for nothing."""
+    """One timer for all pipes of a program. It is cancelled with the last of them, so that it does not wake
+    us for nothing.
+    """
 
     __slots__ = ("_left", "_timer")
 

@@ -1,4 +1,4 @@
-"""Where a task reads and writes: files and folders named by its step, each kept inside its root (D38)."""
+"""Where a task reads and writes: files and folders named by its step, each confined to its root (D38)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import Any
 from podium.errors import PodiumError
 from podium.expressions.evaluate import Lookup
 from podium.expressions.templates import render
+from podium.log.artifacts import ArtifactKind
 from podium.log.payloads import RecordedArtifact
 from podium.plan.plan import Work
 from podium.runtime.rundir import NewFile, PathRefused, RunDirectory, first_inside, inside
@@ -17,7 +18,7 @@ from podium.text import reason_of
 
 
 class OutputNotKept(PodiumError):
-    """The step has run, and what it wrote could not be stored: a full disk, a folder that is in the way."""
+    """The step has run, but its output could not be stored: a full disk, or a folder with the file's name."""
 
     code = "OUTPUT_NOT_KEPT"
 
@@ -33,7 +34,7 @@ def workdir(work: Work, lookup: Lookup, workspace: Path) -> Path:
 
 
 def input_file(work: Work, lookup: Lookup, host: TaskHost) -> Path | None:
-    """The file for standard input: among the artifacts, then in the workspace."""
+    """The file for standard input: among the artifacts, else in the workspace."""
     if not work.input_files:
         return None
     name = render(work.input_files[0], lookup)
@@ -55,10 +56,14 @@ def expected_files(work: Work, lookup: Lookup, directory: RunDirectory) -> Seque
 
 
 class OutputFile:
-    """`output_file`: gets all of the output as it is, unmasked; a warning tells of secrets (D35)."""
+    """`output_file`: receives all of the output as it is, unmasked; if it contains secrets, there is a
+    warning (D35).
+    """
 
-    def __init__(self, name: str, directory: RunDirectory) -> None:
+    def __init__(self, name: str, directory: RunDirectory, kind: ArtifactKind | None = None) -> None:
+        """`kind`: None for an ordinary file."""
         self._name = name
+        self._kind = kind.value if kind is not None else None
         self._directory = directory
         target = self._target()
         if target.is_dir():
@@ -69,9 +74,9 @@ class OutputFile:
         return inside(self._directory.artifacts, self._name, what="output_file")
 
     async def keep(self, *, held_a_secret: bool) -> dict[str, Any]:
-        """Put it in its place: the facts about it."""
+        """Move it into place; returns the facts about it."""
         try:
-            # Again: by now the step may have put a link in its way.
+            # Checked again: by now the step may have created a link on its path.
             self._target()
             digest = await asyncio.to_thread(self.new.commit)
         except (OSError, PathRefused) as error:
@@ -79,7 +84,8 @@ class OutputFile:
             raise OutputNotKept(
                 f"output_file {self._name!a} cannot be written: {reason_of(error)}"
             ) from error
-        facts: dict[str, Any] = {"artifacts": [RecordedArtifact(path=self._name, sha256=digest).as_fact()]}
+        file = RecordedArtifact(path=self._name, kind=self._kind, sha256=digest)
+        facts: dict[str, Any] = {"artifacts": [file.as_fact()]}
         if held_a_secret:
             facts["warnings"] = [
                 f"output_file {self._name!r} holds the value of a secret; files are not masked"

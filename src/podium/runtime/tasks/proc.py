@@ -1,7 +1,7 @@
-"""What /proc tells about processes, and how to signal one without ever hitting another.
+"""Information about processes from /proc, and signalling one without ever hitting another.
 
-A process is its number and the moment it started: numbers are used again. A signal goes through a pidfd that was opened
-before the two were compared, so what gets the signal is what was looked at.
+A process is identified by its pid and its start time, because pids are reused. A signal is sent through a
+pidfd that was opened before the two were compared, so it reaches exactly the process that was examined.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _PF_EXITING: Final = 0x4
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A process as it was when we looked."""
+    """A process as it was when it was examined."""
 
     pid: int
     parent: int
@@ -28,7 +28,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """It has ended; only its exit status is still there."""
+        """It has ended; only its exit status still exists."""
         return self.state in "ZX"
 
 
@@ -37,7 +37,7 @@ def look(pid: int) -> Seen | None:
         stat = _content(f"/proc/{pid}/stat")
     except OSError:
         return None
-    # The name is in brackets and may hold anything, brackets too.
+    # The name is in parentheses and may contain anything, even parentheses.
     fields = stat[stat.rfind(b")") + 2 :].split()
     is_ending = bool(int(fields[6]) & _PF_EXITING)
     return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0].decode(), is_ending)
@@ -58,7 +58,9 @@ def children(pid: int) -> list[int]:
 
 
 def _content(path: str) -> bytes:
-    """Of a file of /proc. With a path object it would take thrice as long, and this is done for every step."""
+    """The content of a file of /proc. A path object would take three times as long, and this is done for
+    every step.
+    """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         chunks = []
@@ -100,7 +102,7 @@ def has_in_environment(pid: int, entries: list[bytes]) -> bool:
 
 
 def variable(pid: int, name: str) -> str:
-    """A variable of the environment that the process was started with; empty if it has none or may not be asked."""
+    """A variable of the process's initial environment; empty if it is not set or not readable."""
     try:
         entries = _content(f"/proc/{pid}/environ").split(b"\0")
     except OSError:
@@ -110,7 +112,7 @@ def variable(pid: int, name: str) -> str:
 
 
 def name_of(pid: int) -> str:
-    """What the process is called, at most 15 characters; empty if there is none."""
+    """The name of the process, at most 15 characters; empty if the process does not exist."""
     try:
         return os.fsdecode(_content(f"/proc/{pid}/comm")).removesuffix("\n")
     except OSError:

@@ -1,7 +1,8 @@
-"""Processes: started without a shell, each in a session of its own, and waited for by a pidfd.
+"""Processes: started without a shell, each in a session of its own, and awaited by a pidfd.
 
-`posix_spawn` and a pidfd cost a fraction of what asyncio's own way does. The runner is a *subreaper*: what a child
-leaves behind, even in a session of its own, becomes a child of ours and is found (`families.py`).
+`posix_spawn` and a pidfd cost a fraction of what asyncio's own way does. The runner is a *subreaper*:
+processes that a child leaves behind, even in sessions of their own, become our children and are found
+(`families.py`).
 """
 
 import asyncio
@@ -18,11 +19,11 @@ from typing import Any, Final
 from podium.permissions import inherited_umask
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
-# Of a child killed by signal n.
+# Base of the exit code of a child killed by signal n.
 KILLED_BY: Final = 128
-# Somebody else in this process has taken the exit status of our child.
+# Other code in this process has taken the exit status of our child.
 STATUS_LOST: Final = 255
-# What is ignored here would be ignored there; what has a handler here has none there anyway.
+# Children inherit ignored signals; signals with a handler are reset in children anyway.
 _BACK_TO_DEFAULT: Final = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
@@ -33,24 +34,24 @@ _BACK_TO_DEFAULT: Final = (
     signal.SIGCHLD,
 )
 
-# By itself; `subprocess` knows.
+# Ignored by Python itself; `subprocess` handles them.
 _PYTHON_IGNORES: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
-# Children of ours that somebody waits for, by their numbers: none of these is an orphan.
+# Pids of our children that are being awaited: none of these is an orphan.
 awaited: set[int] = set()
 
 
 def become_subreaper() -> None:
-    """What the children of our children leave behind comes to us instead of to init."""
+    """Orphaned descendants become children of this process instead of init's."""
     _c_library().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # What whoever started us has left ignored (a shell, for what it runs in the background) would be ignored by
-    # children, too. A handler that does nothing is the same for us, and none for them. And if SIGCHLD were ignored,
-    # the kernel would throw exit statuses away.
+    # Signals that our parent left ignored (a shell does that for background commands) would also be ignored
+    # by children. A handler that does nothing has the same effect for us, and none for them. And if SIGCHLD
+    # were ignored, the kernel would discard exit statuses.
     for number in _BACK_TO_DEFAULT:
         if number not in _PYTHON_IGNORES and signal.getsignal(number) is signal.SIG_IGN:
-            with contextlib.suppress(ValueError):  # only the main thread may; the others cannot help it
+            with contextlib.suppress(ValueError):  # only allowed in the main thread
                 signal.signal(number, signal.SIG_DFL if number is signal.SIGCHLD else _ignore_signal)
-    # A pipe that got the number 0, 1 or 2 would be in the way of a child's own.
+    # A pipe with the number 0, 1 or 2 would collide with a child's own.
     for standard in range(3):
         try:
             os.fstat(standard)
@@ -68,7 +69,7 @@ def _c_library() -> ctypes.CDLL:
 
 
 class Child:
-    """A running child of ours."""
+    """A running child process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -76,7 +77,7 @@ class Child:
         self.killed_by: signal.Signals | None = None
         loop = asyncio.get_running_loop()
         try:
-            # Also of a child that has ended already: until we wait for it its number is its own.
+            # Also works for a child that has ended already: until it is reaped its pid is not reused.
             self._pidfd = os.pidfd_open(pid)
         except OSError:
             os.kill(pid, signal.SIGKILL)
@@ -89,10 +90,10 @@ class Child:
 
     @property
     def ended(self) -> "asyncio.Future[int]":
-        """The exit code: of a child killed by signal n, 128 + n."""
+        """The exit code; 128 + n for a child killed by signal n."""
         return self._ended
 
-    # As of a future, but told in the moment in which it ends, and not in a later turn of the event loop.
+    # Like those of a future, but called as soon as it ends and not in a later turn of the event loop.
 
     def done(self) -> bool:
         return self._ended.done()
@@ -133,7 +134,7 @@ def spawn(
     if str(cwd) != os.getcwd():  # noqa: PTH109 - a text is compared for every command
         return _spawn_elsewhere(argv, env, program, cwd, stdin, stdout, stderr)
     inherited = inherited_umask()
-    # A child has the umask that its parent has at this moment.
+    # A child inherits the umask that its parent has at this moment.
     ours = os.umask(inherited) if inherited is not None else 0
     try:
         pid = os.posix_spawn(
@@ -154,7 +155,7 @@ def spawn(
 def _spawn_elsewhere(
     argv: list[str], env: Mapping[str, str], program: str, cwd: Path, stdin: int, stdout: int, stderr: int
 ) -> Child:
-    """`posix_spawn` cannot change the directory; `subprocess` can, and is a little slower."""
+    """`posix_spawn` cannot change the directory; `subprocess` can, and is slightly slower."""
     inherited = inherited_umask()
     popen = subprocess.Popen(
         argv,
@@ -167,13 +168,13 @@ def _spawn_elsewhere(
         start_new_session=True,
         umask=inherited if inherited is not None else -1,
     )
-    # The child is waited for here; `subprocess` must neither do that nor complain that nobody did.
+    # The child is awaited here; `subprocess` must neither do that nor warn that it was not.
     popen.returncode = 0
     return Child(popen.pid)
 
 
 def find_program(name: str, path: str | None, cwd: Path) -> str:
-    """The file to execute: a name is looked for in PATH, a path is taken from the working directory."""
+    """The file to execute: a name is searched in PATH, a path is relative to the working directory."""
     if "/" in name:
         found = cwd / name
         if not found.exists():
@@ -181,7 +182,7 @@ def find_program(name: str, path: str | None, cwd: Path) -> str:
         if not os.access(found, os.X_OK) or found.is_dir():
             raise PermissionError(name)
         return str(found)
-    # Texts, not paths: this is done for every command.
+    # Strings, not paths, because this is done for every command.
     candidates = [
         f"{folder}/{name}" if folder.startswith("/") else f"{cwd}/{folder or '.'}/{name}"
         for folder in (path if path is not None else os.defpath).split(os.pathsep)

@@ -1,6 +1,6 @@
-"""The prompt of an agent step: what was written, then the inputs in their order, each under its name.
+"""The prompt of an agent step: the text of the workflow, then the inputs in their order, each under its name.
 
-What a file holds is never read as a template, and each has a limit that can be seen where it cuts.
+The content of a file is never parsed as a template, and each has a limit that is visible where it cuts.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
 _MAX_INPUT: Final = 256 * 1024
-# More than any model reads.
+# More than any model can read.
 _MAX_PROMPT: Final = 64 << 20
 _NEXT_TURN: Final = "\n\n--- then ---\n\n"
 
@@ -43,10 +43,10 @@ def read_prompt(path: Path) -> str:
 
 
 def keep_prompt(host: TaskHost, order: TaskOrder, prompt: str) -> None:
-    """The exact prompt of every turn, for people; masked like everything else."""
+    """Store the exact prompt of every turn, for people; masked like everything else."""
     shown = host.redactor.redact(prompt) if host.redactor is not None else prompt
     file = host.directory.step_file(order.path, order.attempt, "prompt")
-    # A full disk does not keep an agent from being asked.
+    # A full disk does not prevent calling an agent.
     with contextlib.suppress(OSError), open_to_append(file) as opened:
         before = _NEXT_TURN if opened.seek(0, os.SEEK_END) else ""
         opened.write(f"{before}{shown}".encode())

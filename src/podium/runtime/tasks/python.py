@@ -1,8 +1,8 @@
-"""Python steps: a function that takes JSON and gives JSON (D69).
+"""Python steps: a function that takes and returns JSON (D69).
 
-Functions that were registered through the Python API run in this process: they are trusted, quick, and cannot be
-killed. Everything else is called in a warm process beside this one, so that a timeout or a cancel really ends it; what
-the function prints is the step's log, what it returns is the step's output.
+Functions that were registered through the Python API run in this process: they are trusted, fast, and cannot
+be killed. Everything else is called in a warm process beside this one, so that a timeout or a cancel really
+ends it; what the function prints is the step's log, what it returns is the step's output.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @cache
 def _json_encoder() -> "JSONEncoder":
-    """Made once: `json.dumps` would make another for every call."""
+    """Cached: `json.dumps` would create another for every call."""
     from json import JSONEncoder
 
     return JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -69,7 +69,7 @@ class PythonTasks:
         return begun if isinstance(begun, TaskResult) else await begun
 
     def begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
-        """The end of a function of this process, if it has nothing to wait for; else what to wait for."""
+        """The result of a function of this process, if it does not have to wait; otherwise an awaitable."""
         body = order.step.body
         assert isinstance(body, Python)
         function = self._host.functions.get(body.function)
@@ -99,7 +99,8 @@ class PythonTasks:
                 families.kill(family.members)
                 raise
             if families.orphans():
-                # What the function has left to itself; what the process still holds is kept for the next call.
+                # Stop the processes that the function has left behind; the worker itself is kept for the next
+                # call.
                 await families.stop(Family(order.run_id, order.visit).members)
             return result
         except OSError as error:
@@ -116,10 +117,10 @@ class PythonTasks:
         stopping: CancelToken,
         pipes: tuple[Pipe, Pipe],
     ) -> TaskResult:
-        """Until there is an answer, the process has gone, the time is over, or somebody asks for its end."""
+        """Until there is an answer, the process has ended, the time is over, or its end is requested."""
         order, child = prepared.order, worker.child
         answer = asyncio.ensure_future(worker.call(prepared.request(), pipes))
-        # The process, too: a child it has forked may hold the other end of the socket open.
+        # Also wait for the process: a child it has forked may hold the other end of the socket open.
         first = await stopping.wait(answer, child, prepared.out.exceeding, within=order.step.timeout)
         given = answer.result() if answer.done() else None
         if given is not None:
@@ -188,7 +189,7 @@ def _returned(value: Any, prepared: "Prepared") -> TaskResult | Awaitable[TaskRe
 
 
 class Prepared:
-    """Everything about a call that can be wrong before it is made, and what becomes of its answer."""
+    """Everything about a call that can be wrong before it is made, and how its answer is handled."""
 
     def __init__(self, order: TaskOrder, body: Python, host: TaskHost, *, inline: bool) -> None:
         self.order = order
@@ -248,7 +249,7 @@ class Prepared:
     def given(
         self, value: Any, text: str, facts: dict[str, Any] | None = None
     ) -> TaskResult | Awaitable[TaskResult]:
-        """The function has returned: a text is the output as it is, anything else as JSON."""
+        """The function has returned: a text becomes the output as it is, anything else as JSON."""
         text = value if isinstance(value, str) else text
         facts = {**(facts or {}), "json": value}
         redactor, most = self._host.redactor, most_shown(self.work, self.order.workflow)

@@ -1,7 +1,8 @@
-"""What an attempt has left is in the bucket before its end is recorded: files, and values too large for an event.
+"""Copies the results of an attempt to the bucket before its end is recorded: files, and values too large for
+an event.
 
-All of it or nothing: if the bucket does not take everything, a completed attempt has failed, and no URI is recorded.
-An attempt that was stopped copies nothing: it is carried out again.
+All or nothing: if the bucket does not accept everything, a completed attempt has failed, and no URI is
+recorded. An attempt that was stopped copies nothing: it is executed again.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podium.errors import InvalidEvent
-from podium.log.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactKind, ArtifactRef
 from podium.log.events import MAX_PAYLOAD_BYTES, EventType, encode_payload
 from podium.runtime.run_artifacts import ArtifactNotStored, RunArtifacts
 from podium.runtime.rundir import PathRefused, RunDirectory, inside
@@ -25,18 +26,18 @@ _BLOCK: Final = 1 << 20
 
 
 class _Changed(Exception):
-    """A file is not any more what the step has left."""
+    """A file has changed since the step ended."""
 
 
 class ResultUploads:
-    """The results of one run's tasks on their way into the log."""
+    """Uploads the results of one run's tasks."""
 
     def __init__(self, artifacts: RunArtifacts, directory: RunDirectory) -> None:
         self._artifacts = artifacts
         self._directory = directory
 
     async def of(self, result: TaskResult, stopping: CancelToken) -> TaskResult:
-        """The result with the URIs of what it has left, or a failed one."""
+        """The result with the URIs of its files and values, or a failed one."""
         if stopping.is_asked or not _leaves_something(result):
             return result
         ended = await self._ended(result, stopping)
@@ -61,7 +62,7 @@ class ResultUploads:
         if files:
             payload["artifacts"] = files
         changed = [one["path"] for one in files if "uri" not in one]
-        # What cannot be kept at all is for the log to refuse.
+        # If it cannot be recorded at all, the log will refuse it.
         with suppress(InvalidEvent):
             await spill(payload, _LargeValues(self._artifacts))
         stored = TaskResult(result.event_type, payload)
@@ -74,18 +75,18 @@ class ResultUploads:
         return stored
 
     async def _file(self, fact: dict[str, Any]) -> dict[str, Any]:
-        """What is recorded of a file: also where the bucket has it, if it still is what the step has left."""
+        """The recorded facts of a file, with its URI in the bucket if it is unchanged since the step ended."""
         known = {name: value for name, value in fact.items() if name not in ("uri", "sizeBytes")}
         try:
             path = inside(self._directory.artifacts, fact["path"], what="artifact")
-            ref = await self._artifacts.put(partial(_blocks, path, fact["sha256"]), "file")
+            ref = await self._artifacts.put(partial(_blocks, path, fact["sha256"]), _kind_of(fact))
         except (_Changed, OSError, PathRefused, KeyError):
             return known
         return {**known, "uri": ref.uri, "sizeBytes": ref.size_bytes}
 
 
 class _LargeValues:
-    """What `spill` moves away: the driver does the same to the event, and finds the URI."""
+    """Receives what `spill` moves out: the driver does the same to the event, and finds the URI."""
 
     def __init__(self, artifacts: RunArtifacts) -> None:
         self._artifacts = artifacts
@@ -95,7 +96,7 @@ class _LargeValues:
 
 
 async def _blocks(path: Path, digest: str) -> AsyncIterator[bytes]:
-    """The content of a file. Raises `_Changed` at its end, so that nothing else is put."""
+    """The content of a file. Raises `_Changed` at its end, so that a changed file is not stored."""
     found = sha256()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         while block := await asyncio.to_thread(file.read, _BLOCK):
@@ -103,6 +104,10 @@ async def _blocks(path: Path, digest: str) -> AsyncIterator[bytes]:
             yield block
     if found.hexdigest() != digest:
         raise _Changed
+
+
+def _kind_of(fact: dict[str, Any]) -> str:
+    return str(fact.get("kind", ArtifactKind.FILE))
 
 
 def _leaves_something(result: TaskResult) -> bool:

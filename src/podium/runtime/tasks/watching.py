@@ -1,9 +1,9 @@
-"""What an agent that is still at work says already: how far it is, for people, and its session, to continue.
+"""What a working agent reports: its progress, for people, and its session, to continue it.
 
-Both are small files beside the prompt. `<step>.<attempt>.progress` gets a line for each thing the agent does; its last
-line is how far it is. `<step>.<attempt>.session` names the conversation as soon as anybody knows it, before the program
-starts where we choose it: an attempt that was interrupted can then continue in it. Neither is the truth about the run,
-and whatever an agent prints, or a disk refuses, the run continues without them.
+Both are small files beside the prompt. `<step>.<attempt>.progress` gets a line for each action of the agent;
+its last line is the current progress. `<step>.<attempt>.session` names the conversation as soon as it is
+known, or before the program starts if we choose it: an interrupted attempt can then continue in it. Neither
+is authoritative, and whatever an agent prints, or a full disk refuses, the run continues without them.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from podium.runtime.tasks.order import TaskOrder
 _MAX_LINE: Final = 160
 _MAX_PROGRESS: Final = 1 << 20
 _MAX_SESSION: Final = 200
-# Whoever writes more than that floods us, and would keep the run busy with nothing but listening.
+# An agent that writes more lines would keep the run busy with nothing but reading.
 _MAX_LINES: Final = 100_000
 
 
 class Watch:
-    """Follows one visit of an agent. Nothing in it raises."""
+    """Follows one visit of an agent. None of its methods raises."""
 
     def __init__(self, order: TaskOrder, provider: Provider, host: TaskHost) -> None:
         self._provider = provider.name
@@ -37,10 +37,10 @@ class Watch:
         self._session_file = host.directory.step_file(order.path, order.attempt, "session")
         self._session: str | None = None
         self._turns = 0
-        # What comes next is the model's: a new turn.
+        # What follows is the model's: a new turn.
         self._is_models_turn = True
         self._does = ""
-        # Of the turns before, and of this one: what is told of a turn grows while it lasts.
+        # Tokens of earlier turns and of this one, whose reported number grows while it lasts.
         self._tokens_before = 0
         self._tokens = 0
         self._last = ""
@@ -49,7 +49,9 @@ class Watch:
         self._lines_left = _MAX_LINES
 
     def begin(self) -> None:
-        """An empty file says that there is somebody to be watched. Without one nothing is told, only heard."""
+        """Create an empty file to show that there is an agent to watch. Without it nothing is shown, only
+        parsed.
+        """
         self._is_shown = True
         self._put(b"", new=True)
 
@@ -58,13 +60,13 @@ class Watch:
             return
         self._session = session
         known = {"provider": self._provider, "session": session}
-        # Half of it, or nothing: then an interrupted attempt starts again.
+        # If it is incomplete or missing, an interrupted attempt starts again.
         with contextlib.suppress(OSError), open_new(self._session_file) as opened:
             opened.write(json.dumps(known).encode())
             os.fsync(opened.fileno())
 
     def hear(self, line: bytes) -> None:
-        """A whole line of the answer, masked."""
+        """A complete line of the answer, masked."""
         if self._observe is None:
             return
         self._lines_left -= 1
@@ -77,12 +79,12 @@ class Watch:
             if progress is not None:
                 self._follow(progress)
         except Exception as defect:
-            # Providers come from other packages, too. What they say in the end is what counts.
+            # Providers may come from other packages. Only their final interpretation matters.
             self._observe = None
             self.show(f"it cannot be followed any more: {type(defect).__name__}")
 
     def hear_raw(self, line: bytes) -> None:
-        """The same, for a line that nobody has masked yet."""
+        """The same for a line that is not masked yet."""
         self.hear(self._redactor.redact_bytes(line) if self._redactor is not None else line)
 
     def _follow(self, progress: Progress) -> None:
@@ -124,11 +126,11 @@ class Watch:
 
 
 def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) -> str | None:
-    """The conversation of this attempt that an earlier process was killed in; None if it is new, or nobody knows."""
+    """The conversation of this attempt in which an earlier process was killed; None if it is new or unknown."""
     body = order.step.body
     assert isinstance(body, Agent)
     if order.engine_attempt == 1 or provider.sessions == "none" or body.workspace == "worktree":
-        # In a worktree the conversation would tell of files that are gone with the earlier one.
+        # In a worktree the conversation would refer to files that are gone with the earlier one.
         return None
     file = host.directory.step_file(order.path, order.attempt, "session")
     try:
@@ -142,30 +144,31 @@ def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) ->
     return session if isinstance(session, str) and _can_be_named(session) else None
 
 
-def going_on(request: AgentRequest, session: str) -> AgentRequest:
-    """The same request in the conversation it was interrupted in.
+def in_session(request: AgentRequest, session: str) -> AgentRequest:
+    """The same request in the conversation in which it was interrupted.
 
-    The whole prompt is there again: nobody knows whether the agent had written it down before it was killed.
+    It contains the whole prompt again, because it is unknown whether the agent had saved it before it was
+    killed.
     """
     prompt = (
         "You were interrupted while you worked on the task below, and all that you had started was stopped. See what "
-        f"you have done already, go on from there, and end with the answer to the whole task.\n\n{request.prompt}"
+        f"you have done already, continue from there, and end with the answer to the whole task.\n\n{request.prompt}"
     )
     return replace(request, prompt=prompt, resume=session)
 
 
 def is_lost(outcome: AgentOutcome) -> bool:
-    """There is no such conversation: it was killed before it had kept anything, or somebody has removed it."""
+    """Whether the conversation is missing: the agent was killed before saving it, or it was removed."""
     return outcome.error is not None and outcome.error.code == "SESSION_LOST"
 
 
 def _can_be_named(session: str) -> bool:
-    # It becomes an argument of a program: it must not look like a flag.
+    # It becomes an argument of a program, so it must not look like a flag.
     return 0 < len(session) <= _MAX_SESSION and session.isprintable() and session[0] != "-"
 
 
 def _shortened(text: str) -> str:
-    """One line, not a long one, and of nothing but characters that can be shown."""
+    """A single short line of printable characters."""
     line = "".join(char if char.isprintable() else " " for char in text)
     line = " ".join(line.split())
     return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 3]}..."

@@ -1,8 +1,9 @@
-"""The other side of Python steps: a process that calls functions, one after the other, for as long as it is asked to.
+"""The process that executes Python steps: it calls functions, one after the other, until its socket is
+closed.
 
-Run as a script; it imports nothing of Podium. Its standard input is a socket: each line that comes in is a call as
-JSON, with two descriptors to print to; each line that goes out is what came of it. Between calls nothing can be printed
-anywhere. Modules stay imported, and what they keep stays kept.
+Run as a script; it imports nothing of Podium. Its standard input is a socket: each incoming line is a call as
+JSON, with two descriptors to print to; each outgoing line is its result. Between calls nothing can be printed
+anywhere. Modules stay imported and keep their state.
 """
 
 import asyncio
@@ -47,13 +48,13 @@ def main() -> None:
 
 
 def _become(name: str) -> None:
-    """Which attempt this process works for: if it is left behind, it is found by its name."""
+    """Set the name of this process to the attempt it works for, so that it can be found if it is left behind."""
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as file:  # noqa: PTH123 - no pathlib here
         file.write(name)
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next call; None when nobody will ask any more."""
+    """The next call; None when there will be no more."""
     data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
     parts = [data]
     while data and not data.endswith(b"\n"):
@@ -97,7 +98,7 @@ def _find(name: str) -> Any:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module + ".").startswith(error.name + "."):
-            raise  # it is there, and needs another one that is not
+            raise  # it exists, but imports another one that does not
         raise _NotThere(
             f"module {error.name!r} not found; it is looked for in the working directory first"
         ) from None
@@ -136,7 +137,7 @@ def _described(error: BaseException) -> str:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """Without the frames of this file: they tell the user nothing."""
+    """Omits the frames of this file, which do not help the user."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next

@@ -1,8 +1,8 @@
 """Warm Python processes for the functions of a run: started on first use, kept for the next call.
 
-One call at a time each, so that a call which takes too long can be ended by ending its process; the next call gets
-another one. Calls at the same time are made in as many processes. A process has the run in its environment and no
-secret; what a call may see travels with the call, through a socket and not through a file.
+Each executes one call at a time, so that a call which takes too long can be ended by ending its process; the
+next call gets another one. Concurrent calls use as many processes. A process has the run in its environment
+and no secret; what a call may see is sent with the call, through a socket and not through a file.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from podium.runtime.tasks.output import Pipe
 from podium.runtime.tasks.processes import Child, spawn
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
-# How long it has for what it does at its exit.
+# Time for what it does at its exit.
 _EXIT_SECONDS: Final = 1.0
 
 
@@ -32,7 +32,7 @@ class Worker:
     def __init__(self, environment: dict[str, str], limits: Limits | None) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            # -P: the folder of the script is not looked into for modules, its names are not the user's.
+            # -P: the folder of the script is not on the module path, because its names are not the user's.
             argv = [sys.executable, "-P", str(_PROGRAM)]
             if needs_launcher(limits):
                 argv = [*launched(limits), sys.executable, *argv]
@@ -56,11 +56,11 @@ class Worker:
         self._socket = ours
 
     async def call(self, request: dict[str, Any], pipes: tuple[Pipe, Pipe]) -> dict[str, Any] | None:
-        """What came of it; None if the process has gone."""
+        """The result of a call; None if the process has ended."""
         loop = asyncio.get_running_loop()
         data = memoryview(msgspec.json.encode(request) + b"\n")
         try:
-            # A socket of its own has room for one byte, and the descriptors go with it.
+            # One byte always fits into the buffer of a socket, and the descriptors are sent with it.
             socket.send_fds(self._socket, [data[:1]], [pipe.writer for pipe in pipes])
             for pipe in pipes:
                 pipe.close_writer()
@@ -76,7 +76,7 @@ class Worker:
         return None
 
     def leave(self) -> None:
-        """It ends when it has nobody to listen to."""
+        """The process ends when its socket is closed."""
         self._socket.close()
 
 
@@ -88,7 +88,7 @@ class Workers:
         self._idle: list[Worker] = []
 
     def take(self, order: TaskOrder, limits: Limits | None) -> Worker:
-        """The one used last, if there is one; a step with limits gets one of its own."""
+        """The most recently used one, if there is one; a step with limits gets one of its own."""
         if needs_launcher(limits):
             return Worker(self._marked(order), limits)
         while self._idle:
@@ -99,7 +99,7 @@ class Workers:
         return Worker(self._marked(order), None)
 
     def _marked(self, order: TaskOrder) -> dict[str, str]:
-        """So that whoever takes the run up again can find what is left of it."""
+        """Marks for the environment, so that a process that resumes the run can find what is left of it."""
         directory = str(self._host.directory.path.absolute())
         return {**self._host.readable, "PODIUM_RUN_ID": order.run_id, "PODIUM_RUN_DIR": directory}
 

@@ -1,11 +1,12 @@
-"""Git worktrees: a place to change files in that nobody else sees, and what becomes of the changes.
+"""Git worktrees: a working directory that no other step sees, and what happens to the changes in it.
 
-A worktree starts at the last commit of the workspace's repository, is in the run's directory, and is gone when its
-attempt has ended. What was changed in it is kept as a diff among the artifacts, whether the attempt succeeded or not.
-After a crash what is left of it is removed, and the attempt has a new one.
+A worktree starts at the last commit of the workspace's repository, is in the run's directory, and is removed
+when its attempt has ended. Its changes are stored as a diff among the artifacts, whether the attempt
+succeeded or not. After a crash the remains are removed, and the attempt gets a new one.
 
-Agents write into a worktree what they like, also a `.git` that names programs to be run. So git is told where its own
-files are and never looks for them there, and it compares by a copy of its index that was made before the agent started.
+Agents can write anything into a worktree, even a `.git` that names programs to be run. So git is given the
+location of its own files and never searches for them there, and it compares with a copy of its index that was
+made before the agent started.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from podium.errors import PodiumError
+from podium.log.artifacts import ArtifactKind
 from podium.log.events import EventType
 from podium.runtime.rundir import PathRefused, file_name
 from podium.runtime.tasks import families
@@ -38,7 +40,8 @@ from podium.runtime.tasks.paths import OutputFile, OutputNotKept
 from podium.runtime.tasks.processes import find_program, spawn
 from podium.text import reason_of
 
-# What git tells its hooks and aliases: it would lead git, or an agent, from there to another repository.
+# Variables that git sets for its hooks and aliases: they would direct git, or an agent, to another
+# repository.
 OF_A_REPOSITORY: Final = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -52,9 +55,9 @@ OF_A_REPOSITORY: Final = frozenset(
         "GIT_WORK_TREE",
     }
 )
-# No hooks and no watchers: what a repository's owner wants done at a checkout is not meant for this one.
+# No hooks and no watchers: they are meant for checkouts by the repository's owner, not for this one.
 _SETTINGS: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
-# Something that `git apply` takes anywhere, whatever the user's own settings are.
+# A format that `git apply` always accepts, whatever the user's own settings are.
 _PATCH: Final = (
     *("--cached", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short"),
@@ -66,21 +69,21 @@ _CHUNK: Final = 1 << 20
 
 
 class NoWorktree(PodiumError):
-    """There is no git, no repository, or no commit to start with."""
+    """Git is not installed, or there is no repository or no commit to start from."""
 
     code = "WORKTREE_NOT_POSSIBLE"
 
 
 class _Stopped(Exception):
-    """Somebody wants the attempt to end."""
+    """The end of the attempt was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
     path: Path
-    # Where the step works: what the workspace is in its repository, this is in the worktree.
+    # Where the step works: the folder of the worktree that corresponds to the workspace.
     workspace: Path
-    # What it started with.
+    # The commit it started from.
     commit: str
     # Git's own files about it, and an index of our own beside it.
     git_dir: Path
@@ -98,7 +101,7 @@ class Worktrees:
     async def inside(
         self, order: TaskOrder, stopping: CancelToken, work: Callable[[Path], Awaitable[TaskResult]]
     ) -> TaskResult:
-        """Carry out an attempt in a worktree of its own, and keep what it has changed."""
+        """Execute an attempt in a worktree of its own, and store its changes."""
         git = Git(self._host, order.run_id, order.visit)
         path = self._folder / f"{_mark(order.visit)}{uuid4().hex}"
         is_needed = False
@@ -115,7 +118,7 @@ class Worktrees:
             try:
                 return _with(result, await self._keep(git, tree, order))
             except OutputNotKept as error:
-                # Nobody has the work but the worktree.
+                # The work exists only in the worktree.
                 is_needed = True
                 message = f"{error}; the worktree is left at {path}"
                 if result.event_type == EventType.STEP_FAILED:
@@ -131,7 +134,7 @@ class Worktrees:
         index = path.with_suffix(".index")
         try:
             self._folder.mkdir(exist_ok=True)
-            # Whoever adds all files of the workspace does not mean these.
+            # Adding all files of the workspace to a repository must not include these.
             (self._folder / ".gitignore").write_text("*\n")
             words = ("worktree", "add", "--quiet", "--detach", str(path), commit)
             async with _alone(git, workspace, stopping):
@@ -156,7 +159,7 @@ class Worktrees:
         return Worktree(path, path / prefix, commit, git_dir, index, warnings)
 
     async def _keep(self, git: "Git", tree: Worktree, order: TaskOrder) -> dict[str, Any]:
-        """The diff as an artifact: the facts about it. Raises `OutputNotKept`."""
+        """Store the diff as an artifact; returns the facts about it. Raises `OutputNotKept`."""
         name = f"diffs/{file_name(order.path)}.{order.attempt}.diff"
         where = {
             "GIT_DIR": str(tree.git_dir),
@@ -170,7 +173,7 @@ class Worktrees:
                 raise NoWorktree(f"git add: {' '.join(added.words.split())}")
             words = ("diff-index", *_PATCH, f"--output={patch}", tree.commit)
             await git.must(*words, cwd=self._folder, env=where)
-            file = OutputFile(name, self._host.directory)
+            file = OutputFile(name, self._host.directory, ArtifactKind.DIFF)
             held_a_secret = await asyncio.to_thread(self._copy, patch, file)
             kept = await file.keep(held_a_secret=held_a_secret)
         except (NoWorktree, OSError, PathRefused) as error:
@@ -181,7 +184,7 @@ class Worktrees:
         return {**kept, "diff": name, "warnings": warnings}
 
     def _copy(self, patch: Path, file: OutputFile) -> bool:
-        """Whether it holds a secret."""
+        """Returns whether it contains a secret."""
         masking = self._host.redactor.stream() if self._host.redactor is not None else None
         came = shown = 0
         try:
@@ -197,7 +200,7 @@ class Worktrees:
         return masking is not None and came != shown + len(masking.finish())
 
     async def _remove(self, git: "Git", path: Path) -> None:
-        """Whatever it has become, and git's notes about it: a worktree that is not there can be removed, too."""
+        """Remove the worktree in any state, and git's records of it, even if the folder does not exist."""
         words = ("worktree", "remove", "--force", "--force", str(path))
         workspace = self._host.workspace
         with contextlib.suppress(NoWorktree, OSError):
@@ -213,7 +216,7 @@ class Worktrees:
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
     async def remove_leftovers(self, run_id: str, visit: str | None = None) -> None:
-        """What a process that was killed has left; with a visit, only of that attempt: others may be in use."""
+        """Remove what a killed process has left; with a visit, only of that attempt: others may be in use."""
         if self._folder.is_dir():
             git = Git(self._host, run_id, visit or "worktrees")
             mark = _mark(visit) if visit is not None else ""
@@ -223,22 +226,24 @@ class Worktrees:
 
 
 def _mark(visit: str) -> str:
-    """What the names of a visit's worktrees start with."""
+    """The prefix of the names of a visit's worktrees."""
     return f"{sha256(visit.encode()).hexdigest()[:12]}-"
 
 
 async def check(host: TaskHost, run_id: str) -> None:
-    """Whether worktrees can be made here, before anything is spent. Raises `NoWorktree`."""
+    """Check that worktrees can be created here, before anything is spent. Raises `NoWorktree`."""
     await beginning(host, run_id, "worktrees")
 
 
 async def beginning(host: TaskHost, run_id: str, visit: str) -> tuple[str, str]:
-    """The commit that a worktree would start at, and the folder of it that is the workspace. Raises `NoWorktree`."""
+    """The commit at which a worktree would start, and the folder in it that is the workspace. Raises
+    `NoWorktree`.
+    """
     return await _beginning(Git(host, run_id, visit), host.workspace, CancelToken())
 
 
 async def _beginning(git: "Git", workspace: Path, stopping: CancelToken) -> tuple[str, str]:
-    """The last commit, and the folder of the repository that the workspace is."""
+    """The last commit, and the workspace's folder in the repository."""
     try:
         prefix = await git.must("rev-parse", "--show-prefix", cwd=workspace, stopping=stopping)
     except NoWorktree as error:
@@ -256,7 +261,9 @@ async def _beginning(git: "Git", workspace: Path, stopping: CancelToken) -> tupl
 
 @contextlib.asynccontextmanager
 async def _alone(git: "Git", workspace: Path, stopping: CancelToken | None = None) -> AsyncIterator[None]:
-    """Git fails now and then if worktrees of one repository come and go at once: one after the other, in all runs."""
+    """Git fails occasionally if worktrees of one repository are added and removed concurrently, so all runs
+    take turns.
+    """
     folder = workspace / await git.must("rev-parse", "--git-common-dir", cwd=workspace, stopping=stopping)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -281,7 +288,9 @@ class _Ended:
 
 
 class Git:
-    """Runs git so that it asks nobody, obeys no hooks, and is found and stopped like everything else of the run."""
+    """Runs git without prompts and hooks, so that it is found and stopped like every other process of the
+    run.
+    """
 
     def __init__(self, host: TaskHost, run_id: str, visit: str) -> None:
         self._run_id = run_id
@@ -303,7 +312,7 @@ class Git:
         stopping: CancelToken | None = None,
         env: Mapping[str, str] | None = None,
     ) -> str:
-        """What it prints. Raises `NoWorktree` with its words if it fails."""
+        """The output of git. Raises `NoWorktree` with its message if it fails."""
         ended = await self(*words, cwd=cwd, stopping=stopping, env=env)
         if ended.code:
             message = " ".join(ended.words.split()) or f"exit code {ended.code}"
@@ -362,7 +371,7 @@ def _read(handle: int) -> str:
 
 
 def _remove_folder(path: Path) -> None:
-    """Also what nobody may look into."""
+    """Also removes folders without permissions."""
     with contextlib.suppress(OSError):
         path.chmod(0o700)
     for folder, names, _ in os.walk(path):
@@ -381,7 +390,7 @@ def _facts(result: TaskResult) -> dict[str, Any]:
 
 
 def _with(result: TaskResult, facts: Mapping[str, Any]) -> TaskResult:
-    """The same result with further facts; lists become longer."""
+    """The same result with further facts; lists are concatenated."""
     payload = {**result.payload, **facts}
     for name in ("artifacts", "warnings"):
         payload[name] = [*result.payload.get(name, ()), *facts.get(name, ())]

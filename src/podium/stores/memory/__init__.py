@@ -1,4 +1,4 @@
-"""A store in memory, with the same parts as those beside it that are durable."""
+"""A store in memory, with the same parts as the durable stores."""
 
 from podium.stores.memory.store import MemoryStore
 

@@ -1,4 +1,4 @@
-"""What the store in memory keeps with runs, each content once."""
+"""Contents of runs in the memory store, each stored once."""
 
 from collections.abc import Mapping
 

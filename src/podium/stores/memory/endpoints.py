@@ -26,16 +26,27 @@ class MemoryEndpoints(MemoryLog):
         return self._endpoints.get((kind, name))
 
     async def list_endpoints(self, kind: EndpointKind, tenant_id: str) -> list[Endpoint]:
-        found = [one for one in self._endpoints.values() if one.tenant_id == tenant_id]
+        found = [one for one in self._endpoints.values() if (one.kind, one.tenant_id) == (kind, tenant_id)]
         return sorted(found, key=lambda one: one.name)
+
+    async def replace_endpoint(self, before: Endpoint, after: Endpoint) -> bool:
+        key = before.kind, before.name
+        if self._endpoints.get(key) != before:
+            return False
+        self._endpoints[key] = after
+        return True
 
     async def remove_endpoint(self, kind: EndpointKind, tenant_id: str, name: str) -> bool:
         kept = self._endpoints.get((kind, name))
         if kept is None or kept.tenant_id != tenant_id:
             return False
         del self._endpoints[kind, name]
-        self._deliveries = {key: at for key, at in self._deliveries.items() if key[0] != name}
+        if kind is EndpointKind.HOOK:
+            self._deliveries = {key: at for key, at in self._deliveries.items() if key[0] != name}
         return True
+
+    async def has_delivery(self, hook: str, delivery_id: str) -> bool:
+        return (hook, delivery_id) in self._deliveries
 
     async def accept_delivery(
         self, hook: str, delivery_id: str, at: Timestamp, run: PreparedRun, *, forget_before: Timestamp

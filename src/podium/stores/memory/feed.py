@@ -11,7 +11,7 @@ from podium.stores.memory.state import MemoryState
 
 
 class MemoryFeed(MemoryState):
-    """The part of the store for readers of all runs."""
+    """The part of the memory store for readers of all runs."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)

@@ -23,7 +23,7 @@ class OpenRun(NamedTuple):
 
 
 class MemoryFleet(MemoryState):
-    """The part of a store in memory that shows what waits in pools, and who carries it."""
+    """The part of the memory store that lists waiting runs of pools, and workers."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)

@@ -1,16 +1,14 @@
-"""Which process drives a run, or carries out an attempt, and which one is next."""
+"""Which process drives a run, or executes an attempt, and which run is next."""
 
 from datetime import timedelta
 
 from msgspec.structs import replace
 
-from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
 from podium.log.times import Timestamp, timestamp
-from podium.log.transitions import RunStatus
 from podium.ports.clock import Clock
-from podium.ports.store import Claimed, SlotLine
+from podium.ports.store import SlotLine
 from podium.stores import rules, texts
 from podium.stores.memory.limits import MemoryLimits
 from podium.stores.memory.state import NEVER, KeptLease, KeptRun
@@ -19,7 +17,7 @@ from podium.stores.memory.state import NEVER, KeptLease, KeptRun
 class MemoryLeases(MemoryLimits):
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
-        # When each tenant was last given a run: a number that rises.
+        # When each tenant was last given a run, as an increasing number.
         self._served: dict[str, int] = {}
 
     async def claim(
@@ -89,37 +87,6 @@ class MemoryLeases(MemoryLimits):
         return SlotLine(
             tuple(self._lease(k, "") for k in working), tuple(self._lease(k, IN_LINE) for k in waiting)
         )
-
-    async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
-        texts.check_holder(owner)
-        now = timestamp(self._clock.now())
-        waiting = [
-            kept
-            for kept in self._runs.values()
-            if kept.row.provider == provider
-            and kept.row.pool is None
-            and rules.may_start(kept.row, now=now)
-            and not self._is_live(kept, "")
-            and not self._full_limit(kept.scopes)
-        ]
-        if not waiting:
-            return None
-        chosen = min(waiting, key=self._turn)
-        tenant = chosen.row.identity.tenant_id
-        self._served[tenant] = max(self._served.values(), default=0) + 1
-        return Claimed(chosen.row, self._take(chosen, owner, ttl, ""))
-
-    async def claim_lapsed(
-        self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
-    ) -> Claimed | None:
-        texts.check_holder(owner)
-        for kept in self._runs.values():
-            started = kept.row.status in (RunStatus.RUNNING, RunStatus.PAUSED)
-            if kept.row.provider != provider or kept.row.pool is not None:
-                continue
-            if started and not self._is_live(kept, "") and not self._full_limit(kept.scopes):
-                return Claimed(kept.row, self._take(kept, owner, ttl, ""))
-        return None
 
     def _turn(self, kept: KeptRun) -> tuple[int, int, int, int]:
         """Tenants with fewer live runs first, then the one served longest ago, then priority, then age."""

@@ -1,4 +1,4 @@
-"""How many runs of a tenant, a plan or a key may run at the same time."""
+"""How many runs of a tenant, a plan or a key may run concurrently."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ class MemoryLimits(MemoryState):
         return is_parked or self._is_live(kept, "")
 
     def _full_limit(self, scopes: Iterable[tuple[str, str, str]]) -> str | None:
-        """The first limit of a run that leaves no room for another, in words."""
+        """The first limit that a further run would exceed, in words."""
         for scope in scopes:
             most = self._limits.get(scope)
             if most is None:

@@ -1,4 +1,4 @@
-"""Runs and their events in memory: the plainest statement of what an append does."""
+"""Runs and their events in memory: the simplest definition of what an append does."""
 
 import asyncio
 from bisect import bisect_right
@@ -34,7 +34,7 @@ class MemoryLog(MemoryPools, MemoryContents, MemoryOutbox, MemorySessions, Memor
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self._created = 0
-        # Ids of runs that were removed, by what was asked for: neither is given to another run.
+        # Ids of removed runs, by their requests: neither id nor request is used for another run.
         self._pruned: dict[tuple[str, ...], str] = {}
 
     async def create_run(

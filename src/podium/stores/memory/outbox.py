@@ -1,4 +1,4 @@
-"""What the store in memory has to deliver to buses."""
+"""Undelivered events in the memory store."""
 
 from bisect import insort
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from podium.stores.memory.state import MemoryState
 
 @dataclass
 class BusLine:
-    """What one run has to deliver to one bus."""
+    """The undelivered events of one run for one bus."""
 
     waiting: list[int] = field(default_factory=list)
     generation: int = 0
@@ -24,7 +24,7 @@ class BusLine:
     not_before: float = float("-inf")
     failures: int = 0
     error: str = ""
-    # Rises with every claim of the bus: whose turn was longest ago is next.
+    # Rises with every claim for the bus: the run whose turn was longest ago is next.
     turn: int = 0
 
 
@@ -50,7 +50,11 @@ class MemoryOutbox(MemoryState):
 
     def _wanted(self, bus: str, records: Sequence[EventRecord]) -> list[int]:
         wants = self._filters[bus].wants
-        return [one.run_seq for one in records if wants(one.run.plan_id, one.event_type, one.payload)]
+        return [
+            one.run_seq
+            for one in records
+            if wants(one.run.tenant_id, one.run.plan_id, one.event_type, one.payload)
+        ]
 
     async def remove_bus(self, bus: str) -> None:
         self._buses.pop(bus, None)

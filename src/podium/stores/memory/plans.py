@@ -18,7 +18,7 @@ class MemoryPlans:
 
     def __init__(self, record_audit: "Callable[[Sequence[AuditDraft]], None]") -> None:
         self._record_audit = record_audit
-        # In the order in which they were published.
+        # In the order of their publication.
         self._plans: list[tuple[PublishedPlan, PlanContent]] = []
 
     async def publish(

@@ -65,12 +65,12 @@ class MemoryPools(MemoryLeases):
         return chosen, True
 
     def _has_room(self, kept: KeptRun) -> bool:
-        """A parked run has kept its slot. One that a signal has woken before its turn does not start."""
+        """A parked run has kept its slot. A run that a signal has woken before its turn does not start."""
         only_ends = kept.wake_at is not None and kept.row.status not in (RunStatus.RUNNING, RunStatus.PAUSED)
         return kept.keeps_slot or only_ends or not self._full_limit(kept.scopes)
 
     def _has_turn(self, kept: KeptRun) -> bool:
-        """Whether fewer runs with its key come before it than may be under way."""
+        """Whether fewer runs with its key precede it than its limit allows."""
         limit = kept.row.concurrency_limit
         if limit is None:
             return True

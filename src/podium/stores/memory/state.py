@@ -1,4 +1,4 @@
-"""What a store in memory keeps of a run, and what every part of the store needs."""
+"""What the memory store holds for a run, and what every part of the store needs."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class KeptLease:
 
 @dataclass
 class KeptRun:
-    """One run with everything that belongs to it."""
+    """One run with all of its data."""
 
     number: int
     row: Run
@@ -36,23 +36,23 @@ class KeptRun:
     summary: RunSummary | None = None
     steps: dict[str, StepSnapshot] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
-    # Of a parked run: when it is due; `rules.WOKEN` after a signal.
+    # For a parked run: when it is due; `rules.WOKEN` after a signal.
     wake_at: str | None = None
-    # Parked: it counts toward limits.
+    # Parked, so it counts toward limits.
     keeps_slot: bool = False
-    # Claimed, with a limit for its key.
+    # Was claimed with a limit for its key.
     has_turn: bool = False
-    # SHA-256 of what is kept, by name.
+    # SHA-256 of the stored contents, by name.
     contents: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def scopes(self) -> list[tuple[str, str, str]]:
-        """Where limits may hold it back."""
+        """The scopes whose limits apply to it."""
         return rules.scopes(self.row.identity, self.row.concurrency_key)
 
 
 class MemoryState:
-    """The runs by id, and the time. Every part of the store builds on it."""
+    """The runs by id, and the time. All parts of the store are based on it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The store in memory, of its parts: for tests, and the plainest statement of what a store does."""
+"""The memory store, composed of its parts: for tests, and the simplest definition of what a store does."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -20,7 +20,7 @@ from podium.stores.memory.tenant_runs import MemoryTenantRuns
 
 
 class MemoryStore(MemoryFleet, MemoryEndpoints, MemorySchedules, MemorySnapshots):
-    """Everything in dictionaries; one event loop, no durability."""
+    """Everything is in dictionaries; one event loop, no durability."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)

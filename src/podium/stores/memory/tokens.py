@@ -25,7 +25,7 @@ class MemoryTokens(MemoryAudit):
 
     @abstractmethod
     def _end_with(self, token_id: str) -> None:
-        """Ends what depends on a token."""
+        """Removes what depends on a token."""
         ...
 
     async def add_token(

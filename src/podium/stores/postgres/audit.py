@@ -1,4 +1,4 @@
-"""The audit log in SQL. Any user of the database may have written here: nothing that is read is trusted."""
+"""The audit log in SQL. Any user of the database may have written to it, so nothing that is read is trusted."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,7 +30,7 @@ _TENANTS: Final = (
 
 
 async def record(connections: Connections, connection: Connection, drafts: Sequence[AuditDraft]) -> None:
-    """Part of a transaction. The lock is had before anything is read: the chain then ends where it is read."""
+    """Part of a transaction. The lock is taken before anything is read, so the chain cannot grow after that."""
     for tenant_id, of_tenant in by_tenant(drafts).items():
         await connections.lock(connection, "audit", tenant_id)
         newest = await _newest(connection, tenant_id)
@@ -41,13 +41,6 @@ async def record(connections: Connections, connection: Connection, drafts: Seque
         )
         seals = (bytes.fromhex(head.seal), bytes.fromhex(head.head_seal))
         await connection.execute(_MOVE_HEAD, [tenant_id, head.seq, *seals, head.audit_key_id])
-
-
-async def record_alone(connections: Connections, drafts: Sequence[AuditDraft]) -> None:
-    texts.check_audit(drafts)
-    if drafts:
-        async with connections.writing() as connection:
-            await record(connections, connection, drafts)
 
 
 async def _newest(connection: Connection, tenant_id: str) -> ChainEnd | None:
@@ -63,28 +56,9 @@ async def _head(connection: Connection, tenant_id: str) -> AuditHead | None:
     return AuditHead(tenant_id, seq, seal.hex(), head_seal.hex(), key_id)
 
 
-async def read(connections: Connections, tenant_id: str, *, after: int, limit: int) -> list[AuditRecord]:
-    if not texts.could_be_kept(tenant_id):
-        return []
-    async with connections.lend() as connection:
-        return await _read(connection, tenant_id, after, limit)
-
-
 async def _read(connection: Connection, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
     found = await connection.execute(_READ, [tenant_id, after, limit], binary=True)
     return [AuditRecord(tenant_id, seq, content, seal.hex()) for seq, content, seal in await found.fetchall()]
-
-
-async def head(connections: Connections, tenant_id: str) -> AuditHead | None:
-    if not texts.could_be_kept(tenant_id):
-        return None
-    async with connections.lend() as connection:
-        return await _head(connection, tenant_id)
-
-
-async def tenants(connections: Connections) -> list[str]:
-    async with connections.lend() as connection:
-        return await _tenants(connection)
 
 
 async def _tenants(connection: Connection) -> list[str]:
@@ -92,7 +66,7 @@ async def _tenants(connection: Connection) -> list[str]:
 
 
 async def problems(connection: Connection) -> list[str]:
-    """In a transaction that sees one moment of the database."""
+    """Called in a transaction with a consistent snapshot of the database."""
     found: list[str] = []
     for tenant_id in await _tenants(connection):
         chain = ChainProblems(tenant_id)
@@ -102,3 +76,31 @@ async def problems(connection: Connection) -> list[str]:
             after = page[-1].seq
         found += chain.finish(await _head(connection, tenant_id))
     return found
+
+
+class PostgresAudit:
+    """The part of `PostgresStore` for the audit log."""
+
+    _connections: Connections
+
+    async def record_audit(self, drafts: "Sequence[AuditDraft]") -> None:
+        texts.check_audit(drafts)
+        if drafts:
+            async with self._connections.writing() as connection:
+                await record(self._connections, connection, drafts)
+
+    async def read_audit(self, tenant_id: str, *, after: int = 0, limit: int = 1000) -> "list[AuditRecord]":
+        if not texts.could_be_kept(tenant_id):
+            return []
+        async with self._connections.lend() as connection:
+            return await _read(connection, tenant_id, after, limit)
+
+    async def audit_head(self, tenant_id: str) -> "AuditHead | None":
+        if not texts.could_be_kept(tenant_id):
+            return None
+        async with self._connections.lend() as connection:
+            return await _head(connection, tenant_id)
+
+    async def audit_tenants(self) -> list[str]:
+        async with self._connections.lend() as connection:
+            return await _tenants(connection)

@@ -1,7 +1,7 @@
 """Connections of the store to its database.
 
-All failures of the world come out as `StoreUnavailable`; one that happened after COMMIT was sent says that its
-outcome is not known.
+All external failures are raised as `StoreUnavailable`; one that happened after COMMIT was sent says that its
+outcome is unknown.
 """
 
 from collections.abc import AsyncIterator
@@ -25,15 +25,15 @@ class Connections(ConnectionPool):
     def __init__(self, conninfo: str, *, schema: str, most: int, budget: float, schema_version: int) -> None:
         super().__init__(conninfo, schema=schema, most=most, budget=budget)
         self.schema_version = schema_version
-        # Of runs that were appended to: they never change.
+        # Identities of runs that were appended to; they never change.
         self.identities: dict[str, RunIdentity] = {}
 
     @asynccontextmanager
     async def transaction(self, *, patient: bool = False) -> AsyncIterator[Connection]:
-        """All or nothing. Raising `psycopg.Rollback` leaves it with nothing, and without waiting for the disk.
+        """All or nothing. Raising `psycopg.Rollback` discards the changes, without waiting for the disk.
 
-        Statements go one by one: psycopg's pipeline mode was slower than the round trips it saves on a near network.
-        What must be quick is therefore few statements, see `open_run` in 0001_log.sql.
+        Statements are sent one by one: psycopg's pipeline mode was slower than the round trips it saves on a
+        fast network. Time-critical operations therefore use few statements, see `open_run` in 0001_log.sql.
         """
         committing = False
         try:
@@ -65,7 +65,7 @@ class Connections(ConnectionPool):
             yield connection
 
     async def lock(self, connection: Connection, kind: str, name: str) -> None:
-        """Another advisory lock, later in a transaction."""
+        """Take another advisory lock, later in a transaction."""
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", [self.key(kind, name)])
 
     @property
@@ -104,7 +104,7 @@ class Connections(ConnectionPool):
 
 
 def _outcome_is_unknown(error: BaseException | None) -> bool:
-    """A server that answered with a SQLSTATE other than that of its own end has said no."""
+    """If the server answered with a SQLSTATE other than that of its own shutdown, it has refused."""
     if not isinstance(error, psycopg.Error):
         return True
     return error.sqlstate is None or error.sqlstate.startswith("57P")

@@ -1,12 +1,13 @@
-"""Contents of runs: each kept once by its SHA-256, and under a name by every run that has it.
+"""Contents of runs: each stored once by its SHA-256, and under a name for every run that uses it.
 
-Who waits for whom is explained in `migrations/0003_contents.sql`.
+The order of locks is explained in `migrations/0003_contents.sql`.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from podium.errors import ContentMissing, RunNotFound
+from podium.log.ids import RunId
 from podium.ports.store import KeptContent
 from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections
@@ -23,7 +24,7 @@ INSERT INTO kept_contents (run, name, sha256) SELECT %s, * FROM unnest(%s::text[
     ON CONFLICT (run, name) DO UPDATE SET sha256 = excluded.sha256
 """
 _LOCK: Final = "SELECT FROM contents WHERE sha256 = ANY(%b::bytea[]) ORDER BY sha256 FOR UPDATE"
-# A statement of its own: it sees what was committed by whoever held the locks before us.
+# A separate statement, so that it sees what earlier holders of the locks have committed.
 _REMOVE_UNUSED: Final = """
 DELETE FROM contents c WHERE sha256 = ANY(%b::bytea[])
    AND NOT EXISTS (SELECT FROM kept_contents k WHERE k.sha256 = c.sha256)
@@ -40,19 +41,6 @@ SELECT k.name, c.sha256, length(c.content)
 """
 
 
-async def keep(connections: Connections, run_id: str, contents: Mapping[str, bytes]) -> None:
-    askable(run_id)
-    texts.check_contents(contents)
-    prepared = rules.contents_of(contents)
-    async with connections.writing(connections.key("run", run_id)) as connection:
-        # Shared: a run that is kept from being removed may be appended to all the same.
-        found = await connection.execute("SELECT number FROM runs WHERE run_id = %s FOR KEY SHARE", [run_id])
-        row = await found.fetchone()
-        if row is None:
-            raise RunNotFound(run_id)
-        await keep_for(connection, row[0], prepared)
-
-
 async def keep_for(connection: Connection, number: int, contents: Sequence[rules.Content]) -> None:
     if not contents:
         return
@@ -66,7 +54,9 @@ async def keep_for(connection: Connection, number: int, contents: Sequence[rules
 
 
 async def _hold(connection: Connection, wanted: Mapping[bytes, bytes]) -> None:
-    """Until the end of the transaction all of them are there. One that is removed while we wait is added again."""
+    """Ensure that all of them exist until the end of the transaction. One that is removed while we wait is
+    added again.
+    """
     missing = set(wanted)
     while missing:
         held = await connection.execute(_HOLD, [sorted(missing)], binary=True)
@@ -78,7 +68,7 @@ async def _hold(connection: Connection, wanted: Mapping[bytes, bytes]) -> None:
 
 
 async def remove_unused(connection: Connection, digests: set[bytes]) -> None:
-    """Remove those that no run has any more."""
+    """Remove those that no run uses any more."""
     if digests:
         ordered = sorted(digests)
         await connection.execute(_LOCK, [ordered])
@@ -86,28 +76,46 @@ async def remove_unused(connection: Connection, digests: set[bytes]) -> None:
 
 
 async def remove_all(connection: Connection, number: int) -> None:
-    """The contents of a run that is removed, if no other run has them."""
+    """Remove the contents of a removed run, unless other runs use them."""
     removed = "DELETE FROM kept_contents WHERE run = %s RETURNING sha256"
     found = await connection.execute(removed, [number], binary=True)
     await remove_unused(connection, {digest for (digest,) in await found.fetchall()})
 
 
-async def read(connections: Connections, run_id: str, name: str) -> bytes:
-    askable(run_id)
-    texts.check_name("the name of a content", name)
-    async with connections.lend() as connection:
-        row = await (await connection.execute(_READ, [name, run_id], binary=True)).fetchone()
-    if row is None:
-        raise RunNotFound(run_id)
-    if row[1] is None:
-        raise ContentMissing(run_id, name)
-    return rules.checked_content(run_id, name, *row)
+class PostgresContents:
+    """The part of `PostgresStore` for contents."""
 
+    _connections: Connections
 
-async def list_kept(connections: Connections, run_id: str) -> list[KeptContent]:
-    askable(run_id)
-    async with connections.lend() as connection:
-        rows = await (await connection.execute(_LIST, [run_id], binary=True)).fetchall()
-    if not rows:
-        raise RunNotFound(run_id)
-    return [KeptContent(name, digest.hex(), size) for name, digest, size in rows if digest is not None]
+    async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:
+        askable(run_id)
+        texts.check_contents(contents)
+        prepared = rules.contents_of(contents)
+        async with self._connections.writing(self._connections.key("run", run_id)) as connection:
+            # A shared lock: it prevents the removal of the run, but not appends to it.
+            found = await connection.execute(
+                "SELECT number FROM runs WHERE run_id = %s FOR KEY SHARE", [run_id]
+            )
+            row = await found.fetchone()
+            if row is None:
+                raise RunNotFound(run_id)
+            await keep_for(connection, row[0], prepared)
+
+    async def kept(self, run_id: RunId, name: str) -> bytes:
+        askable(run_id)
+        texts.check_name("the name of a content", name)
+        async with self._connections.lend() as connection:
+            row = await (await connection.execute(_READ, [name, run_id], binary=True)).fetchone()
+        if row is None:
+            raise RunNotFound(run_id)
+        if row[1] is None:
+            raise ContentMissing(run_id, name)
+        return rules.checked_content(run_id, name, *row)
+
+    async def list_kept(self, run_id: RunId) -> list[KeptContent]:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            rows = await (await connection.execute(_LIST, [run_id], binary=True)).fetchall()
+        if not rows:
+            raise RunNotFound(run_id)
+        return [KeptContent(name, digest.hex(), size) for name, digest, size in rows if digest is not None]

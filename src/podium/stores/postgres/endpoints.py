@@ -17,9 +17,13 @@ _INSERT: Final = (
     f"INSERT INTO endpoints ({_COLUMNS}) VALUES (%s, %s, %s, %b) ON CONFLICT DO NOTHING RETURNING name"
 )
 _REMOVE: Final = "DELETE FROM endpoints WHERE kind = %s AND name = %s AND tenant_id = %s RETURNING name"
+_REPLACE: Final = (
+    "UPDATE endpoints SET body = %b WHERE (kind, name, tenant_id) = (%s, %s, %s) AND body = %b RETURNING name"
+)
 _FIND: Final = f"SELECT {_COLUMNS} FROM endpoints WHERE kind = %s AND name = %s"
 _LIST: Final = f"SELECT {_COLUMNS} FROM endpoints WHERE kind = %s AND tenant_id = %s ORDER BY name"
-# A second one that is accepted at the same time waits here until the first is stored, and then finds it.
+_ACCEPTED: Final = "SELECT at FROM deliveries WHERE hook = %s AND delivery_id = %s"
+# A concurrent duplicate waits here until the first one is stored, and then finds it.
 _ACCEPT: Final = (
     "INSERT INTO deliveries (hook, delivery_id, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING at"
 )
@@ -36,13 +40,18 @@ class PostgresEndpoints:
         async with self._connections.writing() as connection:
             return await (await connection.execute(_INSERT.encode(), row)).fetchone() is not None
 
+    async def replace_endpoint(self, before: Endpoint, after: Endpoint) -> bool:
+        row = [after.body, before.kind.value, before.name, before.tenant_id, before.body]
+        async with self._connections.writing() as connection:
+            return await (await connection.execute(_REPLACE.encode(), row)).fetchone() is not None
+
     async def remove_endpoint(self, kind: EndpointKind, tenant_id: str, name: str) -> bool:
         if not texts.could_be_kept(tenant_id, name):
             return False
         async with self._connections.writing() as connection:
             removed = await connection.execute(_REMOVE.encode(), [kind.value, name, tenant_id])
             is_removed = await removed.fetchone() is not None
-            if is_removed:
+            if is_removed and kind is EndpointKind.HOOK:
                 await connection.execute("DELETE FROM deliveries WHERE hook = %s", [name])
         return is_removed
 
@@ -56,6 +65,13 @@ class PostgresEndpoints:
         if not texts.could_be_kept(tenant_id):
             return []
         return await self._read(_LIST, [kind.value, tenant_id])
+
+    async def has_delivery(self, hook: str, delivery_id: str) -> bool:
+        if not texts.could_be_kept(hook, delivery_id):
+            return False
+        async with self._connections.lend() as connection:
+            found = await connection.execute(_ACCEPTED, [hook, delivery_id])
+            return await found.fetchone() is not None
 
     async def accept_delivery(
         self, hook: str, delivery_id: str, at: Timestamp, run: PreparedRun, *, forget_before: Timestamp

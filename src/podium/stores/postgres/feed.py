@@ -1,8 +1,8 @@
 """The feed: runs with new events, by the transactions that stored them.
 
-Transactions end in another order than they start in, so a reader never skips one that is still open: the cursor is the
-oldest transaction that was open at the time of the read (`pg_snapshot_xmin`). What later ones have stored is given to
-the reader all the same, and read again with the next batch.
+Transactions end in a different order than they start, so a reader never skips one that is still open: the
+cursor is the oldest transaction that was open at the time of the read (`pg_snapshot_xmin`). Events of later
+transactions are nevertheless returned, and read again with the next batch.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from podium.stores.feed import position_of
 from podium.stores.postgres.connections import Connections
 from podium.stores.postgres.rows import RUN, run_of
 
-# Events that are looked at for one batch, unless one transaction has stored more.
+# Maximum number of events scanned for one batch, unless a single transaction has stored more.
 _MAX_EVENTS: Final = 2000
 _NO_END: Final = 2**63 - 1
 _BOUNDS: Final = f"""
@@ -30,14 +30,14 @@ SELECT {RUN} FROM runs r
 
 class Batch(NamedTuple):
     runs: list[Run]
-    # Of the next batch.
+    # Cursor of the next batch.
     after: int
-    # There are more events than a batch has.
+    # There are more events than a batch holds.
     is_full: bool
 
 
 async def bounds(connections: Connections) -> tuple[int, int]:
-    """The oldest open transaction, and the first that has not started."""
+    """The oldest open transaction, and the first one that has not started."""
     oldest, next_one, _ = await _bounds(connections, _NO_END)
     return oldest, next_one
 
@@ -59,21 +59,25 @@ async def _bounds(connections: Connections, after: int) -> tuple[int, int, int |
     return oldest, next_one, edge
 
 
-async def save_position(connections: Connections, reader: str, cursor: str) -> None:
-    texts.check_name("reader", reader)
-    position = position_of(cursor)
-    async with connections.writing() as connection:
-        await connection.execute(
-            "INSERT INTO feed_readers (reader, position) VALUES (%s, %s) "
-            "ON CONFLICT (reader) DO UPDATE SET position = excluded.position",
-            [reader, position],
-        )
+class PostgresFeed:
+    """The part of `PostgresStore` for the feed."""
 
+    _connections: Connections
 
-async def load_position(connections: Connections, reader: str) -> str | None:
-    if not texts.could_be_kept(reader):
-        return None
-    async with connections.lend() as connection:
-        found = await connection.execute("SELECT position FROM feed_readers WHERE reader = %s", [reader])
-        row = await found.fetchone()
-    return str(row[0]) if row is not None else None
+    async def save_position(self, reader: str, cursor: str) -> None:
+        texts.check_name("reader", reader)
+        position = position_of(cursor)
+        async with self._connections.writing() as connection:
+            await connection.execute(
+                "INSERT INTO feed_readers (reader, position) VALUES (%s, %s) "
+                "ON CONFLICT (reader) DO UPDATE SET position = excluded.position",
+                [reader, position],
+            )
+
+    async def load_position(self, reader: str) -> str | None:
+        if not texts.could_be_kept(reader):
+            return None
+        async with self._connections.lend() as connection:
+            found = await connection.execute("SELECT position FROM feed_readers WHERE reader = %s", [reader])
+            row = await found.fetchone()
+        return str(row[0]) if row is not None else None

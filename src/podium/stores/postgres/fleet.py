@@ -1,10 +1,11 @@
-"""Queues and workers: what waits in pools, and which workers have been seen."""
+"""Queues and workers: waiting runs of pools, and which workers have been seen."""
 
 from typing import Final
 
 import msgspec
 
 from podium.errors import RunNotFound
+from podium.log.ids import RunId
 from podium.log.runs import NewRun, Run
 from podium.log.workers import PoolLoad, QueuedRun, Worker, WorkerReport
 from podium.stores import rules, texts
@@ -54,25 +55,6 @@ SELECT report, seen_at, extract(epoch FROM clock_timestamp() - seen_at::timestam
 """
 
 
-async def queued(
-    connections: Connections, tenant_id: str, pool: str, after: str, limit: int
-) -> list[QueuedRun]:
-    if not texts.could_be_kept(tenant_id, pool, after):
-        return []
-    async with connections.lend() as connection:
-        priority, number = await _place(connection, tenant_id, after) if after else (-(2**31) + 1, 0)
-        asked = {
-            "tenant": tenant_id,
-            "pool": pool,
-            "priority": priority,
-            "number": number,
-            "limit": max(limit, 0),
-        }
-        before = await _count(connection, asked)
-        rows = await (await connection.execute(_QUEUED.encode(), asked, binary=True)).fetchall()
-    return [QueuedRun(run=run_of(row)[1], position=before + n) for n, row in enumerate(rows, start=1)]
-
-
 async def _place(connection: Connection, tenant_id: str, run_id: str) -> tuple[int, int]:
     row = await (await connection.execute(_PLACE, [run_id, tenant_id])).fetchone()
     if row is None:
@@ -86,82 +68,99 @@ async def _count(connection: Connection, asked: dict[str, object]) -> int:
     return int(row[0])
 
 
-async def position(connections: Connections, run_id: str) -> int | None:
-    askable(run_id)
-    async with connections.lend() as connection:
-        row = await (await connection.execute(_OWN_PLACE.encode(), [run_id])).fetchone()
-        if row is None:
-            raise RunNotFound(run_id)
-        pool, tenant_id, priority, number, waits = row
-        if pool is None or not waits:
-            return None
-        asked = {"pool": pool, "tenant": tenant_id, "priority": priority, "number": number}
-        return await _count(connection, asked)
-
-
-async def open_of_key(connections: Connections, tenant_id: str, key: str) -> list[Run]:
-    if not texts.could_be_kept(tenant_id, key):
-        return []
-    async with connections.lend() as connection:
-        return await _open_of_key(connection, tenant_id, key)
-
-
 async def _open_of_key(connection: Connection, tenant_id: str, key: str) -> list[Run]:
     found = await connection.execute(_OPEN_OF_KEY.encode(), [tenant_id, key], binary=True)
     return [run_of(row)[1] for row in await found.fetchall()]
 
 
 async def check_exclusive(connection: Connection, new: NewRun) -> None:
-    """Under the lock of the tenant; its own row is there already."""
+    """Called under the lock of the tenant, when the run's own row already exists."""
     found = await _open_of_key(connection, new.identity.tenant_id, new.concurrency_key or "")
     holders = [one.identity.run_id for one in found if one.identity.run_id != new.identity.run_id]
     if len(holders) >= (new.concurrency_limit or 0):
         raise rules.refused_by_key(new, holders)
 
 
-async def pool_loads(connections: Connections, tenant_id: str) -> list[PoolLoad]:
-    if not texts.could_be_kept(tenant_id):
-        return []
-    async with connections.lend() as connection:
-        rows = await (await connection.execute(_LOADS.encode(), [tenant_id])).fetchall()
-    names = ("pool", "waiting", "delayed", "unapproved", "running", "parked", "left", "oldest_at")
-    return [PoolLoad(**dict(zip(names, row, strict=True))) for row in rows]
+class PostgresFleet:
+    """The part of `PostgresStore` for queues and workers."""
 
+    _connections: Connections
 
-async def report(connections: Connections, worker: WorkerReport) -> bool:
-    texts.check_worker(worker)
-    async with connections.writing() as connection:
-        await connection.execute(_FORGET.encode(), [rules.FORGET_WORKER_AFTER])
-        encoded = msgspec.json.encode(worker)
-        row = await (await connection.execute(_REPORT.encode(), [worker.worker_id, encoded])).fetchone()
-    return row is not None and row[0]
+    async def queued(
+        self, tenant_id: str, pool: str, *, after: str = "", limit: int = 100
+    ) -> list[QueuedRun]:
+        if not texts.could_be_kept(tenant_id, pool, after):
+            return []
+        async with self._connections.lend() as connection:
+            priority, number = await _place(connection, tenant_id, after) if after else (-(2**31) + 1, 0)
+            asked = {
+                "tenant": tenant_id,
+                "pool": pool,
+                "priority": priority,
+                "number": number,
+                "limit": max(limit, 0),
+            }
+            before = await _count(connection, asked)
+            rows = await (await connection.execute(_QUEUED.encode(), asked, binary=True)).fetchall()
+        return [QueuedRun(run=run_of(row)[1], position=before + n) for n, row in enumerate(rows, start=1)]
 
+    async def queue_position(self, run_id: RunId) -> int | None:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            row = await (await connection.execute(_OWN_PLACE.encode(), [run_id])).fetchone()
+            if row is None:
+                raise RunNotFound(run_id)
+            pool, tenant_id, priority, number, waits = row
+            if pool is None or not waits:
+                return None
+            asked = {"pool": pool, "tenant": tenant_id, "priority": priority, "number": number}
+            return await _count(connection, asked)
 
-async def workers(connections: Connections) -> list[Worker]:
-    async with connections.lend() as connection:
-        rows = await (await connection.execute(_WORKERS)).fetchall()
-    return [
-        Worker(
-            report=msgspec.json.decode(encoded, type=WorkerReport),
-            seen_at=seen_at,
-            seen_seconds_ago=ago,
-            is_draining=is_draining,
-        )
-        for encoded, seen_at, ago, is_draining in rows
-    ]
+    async def open_of_key(self, tenant_id: str, concurrency_key: str) -> list[Run]:
+        if not texts.could_be_kept(tenant_id, concurrency_key):
+            return []
+        async with self._connections.lend() as connection:
+            return await _open_of_key(connection, tenant_id, concurrency_key)
 
+    async def pool_loads(self, tenant_id: str) -> list[PoolLoad]:
+        if not texts.could_be_kept(tenant_id):
+            return []
+        async with self._connections.lend() as connection:
+            rows = await (await connection.execute(_LOADS.encode(), [tenant_id])).fetchall()
+        names = ("pool", "waiting", "delayed", "unapproved", "running", "parked", "left", "oldest_at")
+        return [PoolLoad(**dict(zip(names, row, strict=True))) for row in rows]
 
-async def drain(connections: Connections, worker_id: str) -> bool:
-    if not texts.could_be_kept(worker_id):
-        return False
-    async with connections.writing() as connection:
-        found = await connection.execute(
-            "UPDATE workers SET is_draining = true WHERE worker_id = %s", [worker_id]
-        )
-    return found.rowcount == 1
+    async def report_worker(self, report: WorkerReport) -> bool:
+        texts.check_worker(report)
+        async with self._connections.writing() as connection:
+            await connection.execute(_FORGET.encode(), [rules.FORGET_WORKER_AFTER])
+            encoded = msgspec.json.encode(report)
+            row = await (await connection.execute(_REPORT.encode(), [report.worker_id, encoded])).fetchone()
+        return row is not None and row[0]
 
+    async def workers(self) -> list[Worker]:
+        async with self._connections.lend() as connection:
+            rows = await (await connection.execute(_WORKERS)).fetchall()
+        return [
+            Worker(
+                report=msgspec.json.decode(encoded, type=WorkerReport),
+                seen_at=seen_at,
+                seen_seconds_ago=ago,
+                is_draining=is_draining,
+            )
+            for encoded, seen_at, ago, is_draining in rows
+        ]
 
-async def remove(connections: Connections, worker_id: str) -> None:
-    if texts.could_be_kept(worker_id):
-        async with connections.writing() as connection:
-            await connection.execute("DELETE FROM workers WHERE worker_id = %s", [worker_id])
+    async def drain_worker(self, worker_id: str) -> bool:
+        if not texts.could_be_kept(worker_id):
+            return False
+        async with self._connections.writing() as connection:
+            found = await connection.execute(
+                "UPDATE workers SET is_draining = true WHERE worker_id = %s", [worker_id]
+            )
+        return found.rowcount == 1
+
+    async def remove_worker(self, worker_id: str) -> None:
+        if texts.could_be_kept(worker_id):
+            async with self._connections.writing() as connection:
+                await connection.execute("DELETE FROM workers WHERE worker_id = %s", [worker_id])

@@ -1,4 +1,4 @@
-"""Who owns a run or an attempt, and which run is next. Every moment here is the server's."""
+"""Who owns a run or an attempt. Every moment here is the server's."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,24 +7,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from podium.errors import RunNotFound
-from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
 from podium.log.runs import Run
-from podium.ports.store import Claimed, SlotLine
+from podium.ports.store import SlotLine
 from podium.stores import rules, texts
 from podium.stores.postgres import limits
 from podium.stores.postgres.connections import Connection, Connections
-from podium.stores.postgres.limits import REACHED, named
-from podium.stores.postgres.rows import EXPIRES, NOW, RUN, askable, run_of
-
-# How often a caller looks again when others were quicker each time, before it says that there is nothing.
-_MAX_TRIES: Final = 10
+from podium.stores.postgres.rows import EXPIRES, RUN, askable, run_of
 
 _LOCK: Final = f"SELECT {RUN} FROM runs r WHERE run_id = %s FOR NO KEY UPDATE"
 # When a lease that is claimed or renewed now lapses; without a ttl, never.
 _UNTIL: Final = "coalesce(clock_timestamp() + %(ttl)s::interval, 'infinity')"
-# Only a lease that is free, or has lapsed, is taken; else no row comes back.
+# Only a lease that is free, or has lapsed, is taken; otherwise no row is returned.
 _TAKE: Final = f"""
 INSERT INTO leases (run, attempt, owner, generation, expires_at)
 VALUES (%(run)s, %(attempt)s, %(owner)s, 1, {_UNTIL})
@@ -45,7 +40,7 @@ UPDATE leases SET owner = %(owner)s, generation = generation + 1, expires_at = {
    AND expires_at > clock_timestamp()
 RETURNING generation, {EXPIRES}
 """
-# A lease that has lapsed holds no slot any longer: it has to be claimed again.
+# A lease that has lapsed no longer holds a slot: it has to be claimed again.
 _RENEW: Final = f"""
 UPDATE leases SET expires_at = {_UNTIL}
  WHERE run = (SELECT number FROM runs WHERE run_id = %(run_id)s) AND attempt = %(attempt)s
@@ -81,69 +76,19 @@ _IN_LINE: Final = _OF_KEY.format(attempt=IN_LINE, order="r.priority DESC, r.numb
 
 NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AND l.attempt = ''
                       AND l.owner <> '' AND l.expires_at > clock_timestamp())"""
-HAS_ROOM: Final = f"""NOT EXISTS (SELECT FROM reached f
-                      WHERE f.tenant_id = r.tenant_id AND f.name = {named("f.scope", "r")})"""
-_OF_ENGINE: Final = f"r.pool IS NULL AND coalesce(r.provider, '{LOCAL}') = %(provider)s"
-_QUEUED: Final = f"""(r.status = 'APPROVED' OR (r.status = 'PENDING' AND NOT r.needs_approval))
-                 AND (r.start_at IS NULL OR r.start_at <= {NOW}) AND {NOT_LIVE} AND {HAS_ROOM} AND {_OF_ENGINE}"""
-_LAPSED: Final = f"r.status IN ('RUNNING', 'PAUSED') AND {NOT_LIVE} AND {HAS_ROOM} AND {_OF_ENGINE}"
-
-# Tenants with fewer live runs first, then the one served longest ago, then priority, then age.
-_TENANTS_IN_TURN: Final = f"""
-WITH {REACHED}
-SELECT t.tenant_id
-  FROM tenants t
- CROSS JOIN LATERAL (SELECT r.priority, r.number FROM runs r WHERE r.tenant_id = t.tenant_id AND {_QUEUED}
-                      ORDER BY r.priority DESC, r.number LIMIT 1) first
- ORDER BY (SELECT count(*) FROM live WHERE live.tenant_id = t.tenant_id), t.served, first.priority DESC, first.number
-"""
-_TENANTS_WITH_LAPSED: Final = f"""
-WITH {REACHED}
-SELECT r.tenant_id FROM runs r WHERE {_LAPSED} GROUP BY r.tenant_id ORDER BY min(r.number)
-"""
-_NEXT_QUEUED: Final = f"""
-WITH {REACHED}
-SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant)s AND {_QUEUED}
- ORDER BY r.priority DESC, r.number LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
-"""
-_NEXT_LAPSED: Final = f"""
-WITH {REACHED}
-SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant)s AND {_LAPSED}
- ORDER BY r.number LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
-"""
 
 
-async def claim(
-    connections: Connections,
-    run_id: str,
-    *,
-    owner: str,
-    ttl: timedelta | None,
-    attempt: str,
-    slots: int | None,
-    takes_over: str | None,
-) -> Lease | None:
-    texts.check_holder(owner, attempt, takes_over)
-    askable(run_id)
-    async with connections.writing() as connection:
-        number, run = await _locked(connection, run_id)
-        again = await _take(connection, number, run, owner, ttl, attempt, sql=_TAKE_AGAIN)
-        if again is not None:
-            return again
-        if takes_over is not None:
-            taken = await _take_over(connections, connection, number, run, owner, ttl, attempt, takes_over)
-            if taken is not None:
-                return taken
-        # The lease of an attempt takes no slot.
-        if (
-            not attempt
-            and not await _keeps_slot(connection, number)
-            and await _is_full(connections, connection, run)
-        ):
-            return None
-        if slots is not None and not rules.has_slot(await _line(connection, run), run_id, slots):
-            return None
-        return await _take(connection, number, run, owner, ttl, attempt)
+def _is_free(scope: str, column: str) -> str:
+    """An uncorrelated list: it is hashed, so thousands of runs can be checked against hundreds of limits."""
+    return (
+        f"(r.tenant_id, r.{column}) NOT IN "
+        f"(SELECT f.tenant_id, f.name FROM reached f WHERE f.scope = '{scope}')"
+    )
+
+
+HAS_ROOM: Final = f"""({_is_free("tenant", "tenant_id")} AND {_is_free("project", "project_id")}
+    AND {_is_free("plan", "plan_id")}
+    AND (r.concurrency_key IS NULL OR {_is_free("concurrency", "concurrency_key")}))"""
 
 
 async def _take_over(
@@ -160,16 +105,6 @@ async def _take_over(
         # A lease that lapses while it is taken over must not be counted as a free slot.
         await connections.lock(connection, "tenant", run.identity.tenant_id)
     return await _take(connection, number, run, owner, ttl, attempt, sql=_TAKE_OVER, takes_over=takes_over)
-
-
-async def slot_line(connections: Connections, run_id: str) -> SlotLine:
-    askable(run_id)
-    async with connections.lend() as connection:
-        found = await connection.execute(f"SELECT {RUN} FROM runs r WHERE run_id = %s", [run_id], binary=True)
-        row = await found.fetchone()
-        if row is None:
-            raise RunNotFound(run_id)
-        return await _line(connection, run_of(row)[1])
 
 
 async def _line(connection: Connection, run: Run) -> SlotLine:
@@ -201,7 +136,7 @@ async def _keeps_slot(connection: Connection, number: int) -> bool:
 
 
 async def _is_full(connections: Connections, connection: Connection, run: Run) -> bool:
-    """Under the lock of the tenant, which this takes, the answer stays true until the transaction has ended."""
+    """Takes the lock of the tenant, so that the answer remains true until the transaction has ended."""
     await connections.lock(connection, "tenant", run.identity.tenant_id)
     return await limits.reached(connection, run.identity, run.concurrency_key) is not None
 
@@ -232,97 +167,89 @@ async def _take(
     return Lease(run_id=run_id, owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
 
 
-async def renew(connections: Connections, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
-    asked: dict[str, Any] = {
-        "run_id": lease.run_id,
-        "attempt": lease.fence.attempt,
-        "generation": lease.fence.generation,
-        "ttl": ttl,
-    }
-    async with connections.writing() as connection:
-        row = await (await connection.execute(_RENEW, asked)).fetchone()
-    return replace(lease, expires_at=row[0]) if row is not None else None
+class PostgresLeases:
+    """The part of `PostgresStore` for leases."""
 
+    _connections: Connections
 
-async def release(connections: Connections, lease: Lease) -> None:
-    askable(lease.run_id)
-    async with connections.writing() as connection:
-        await _locked(connection, lease.run_id)
-        await connection.execute(_RELEASE, [lease.run_id, lease.fence.attempt, lease.fence.generation])
+    async def claim(
+        self,
+        run_id: RunId,
+        *,
+        owner: str,
+        ttl: timedelta | None,
+        attempt: str = "",
+        slots: int | None = None,
+        takes_over: str | None = None,
+    ) -> Lease | None:
+        texts.check_holder(owner, attempt, takes_over)
+        askable(run_id)
+        async with self._connections.writing() as connection:
+            number, run = await _locked(connection, run_id)
+            again = await _take(connection, number, run, owner, ttl, attempt, sql=_TAKE_AGAIN)
+            if again is not None:
+                return again
+            if takes_over is not None:
+                taken = await _take_over(
+                    self._connections, connection, number, run, owner, ttl, attempt, takes_over
+                )
+                if taken is not None:
+                    return taken
+            # The lease of an attempt needs no slot.
+            if (
+                not attempt
+                and not await _keeps_slot(connection, number)
+                and await _is_full(self._connections, connection, run)
+            ):
+                return None
+            if slots is not None and not rules.has_slot(await _line(connection, run), run_id, slots):
+                return None
+            return await _take(connection, number, run, owner, ttl, attempt)
 
+    async def slot_line(self, run_id: RunId) -> SlotLine:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                f"SELECT {RUN} FROM runs r WHERE run_id = %s", [run_id], binary=True
+            )
+            row = await found.fetchone()
+            if row is None:
+                raise RunNotFound(run_id)
+            return await _line(connection, run_of(row)[1])
 
-async def held_lease(connections: Connections, run_id: str) -> HeldLease | None:
-    askable(run_id)
-    async with connections.lend() as connection:
-        row = await (await connection.execute(_HELD, [run_id])).fetchone()
-    if row is None:
-        raise RunNotFound(run_id)
-    owner, generation, expires_at, is_live = row
-    if owner is None:
-        return None
-    lease = Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation), expires_at=expires_at)
-    return HeldLease(lease=lease, is_live=is_live)
+    async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
+        asked: dict[str, Any] = {
+            "run_id": lease.run_id,
+            "attempt": lease.fence.attempt,
+            "generation": lease.fence.generation,
+            "ttl": ttl,
+        }
+        async with self._connections.writing() as connection:
+            row = await (await connection.execute(_RENEW, asked)).fetchone()
+        return replace(lease, expires_at=row[0]) if row is not None else None
 
+    async def release(self, lease: Lease) -> None:
+        askable(lease.run_id)
+        async with self._connections.writing() as connection:
+            await _locked(connection, lease.run_id)
+            await connection.execute(_RELEASE, [lease.run_id, lease.fence.attempt, lease.fence.generation])
 
-async def held_attempts(connections: Connections, run_id: str) -> list[HeldLease]:
-    askable(run_id)
-    async with connections.lend() as connection:
-        rows = await (await connection.execute(_HELD_ATTEMPTS, [run_id])).fetchall()
-    if not rows:
-        raise RunNotFound(run_id)
-    return [HeldLease(lease=_lease(row, name), is_live=True) for name, *row in rows if name is not None]
-
-
-async def claim_next(
-    connections: Connections, *, owner: str, ttl: timedelta | None, provider: str
-) -> Claimed | None:
-    return await _claim_any(connections, _TENANTS_IN_TURN, _NEXT_QUEUED, owner, ttl, provider, is_a_turn=True)
-
-
-async def claim_lapsed(
-    connections: Connections, *, owner: str, ttl: timedelta | None, provider: str
-) -> Claimed | None:
-    return await _claim_any(
-        connections, _TENANTS_WITH_LAPSED, _NEXT_LAPSED, owner, ttl, provider, is_a_turn=False
-    )
-
-
-async def _claim_any(
-    connections: Connections,
-    tenants: str,
-    candidate: str,
-    owner: str,
-    ttl: timedelta | None,
-    provider: str,
-    *,
-    is_a_turn: bool,
-) -> Claimed | None:
-    """Look without locks for tenants that have something, then take it under the lock of one of them.
-
-    Others may be quicker in between, or hold the row for a moment (it is skipped): then the next tenant has its turn,
-    and when all were tried, one looks again.
-    """
-    texts.check_holder(owner)
-    if not texts.could_be_kept(provider):
-        return None
-    for _ in range(_MAX_TRIES):
-        async with connections.lend() as connection:
-            found = await connection.execute(tenants.encode(), {"provider": provider})
-            names = [name for (name,) in await found.fetchall()]
-        if not names:
+    async def held_lease(self, run_id: RunId) -> HeldLease | None:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            row = await (await connection.execute(_HELD, [run_id])).fetchone()
+        if row is None:
+            raise RunNotFound(run_id)
+        owner, generation, expires_at, is_live = row
+        if owner is None:
             return None
-        for tenant in names:
-            async with connections.writing(connections.key("tenant", tenant)) as connection:
-                asked = {"tenant": tenant, "provider": provider}
-                row = await (await connection.execute(candidate.encode(), asked, binary=True)).fetchone()
-                if row is None:
-                    continue
-                number, run = run_of(row)
-                lease = await _take(connection, number, run, owner, ttl, "")
-                if lease is None:
-                    continue
-                if is_a_turn:
-                    turn = "UPDATE tenants SET served = nextval('turns') WHERE tenant_id = %s"
-                    await connection.execute(turn, [tenant])
-            return Claimed(run, lease)
-    return None
+        lease = Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation), expires_at=expires_at)
+        return HeldLease(lease=lease, is_live=is_live)
+
+    async def held_attempts(self, run_id: RunId) -> list[HeldLease]:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            rows = await (await connection.execute(_HELD_ATTEMPTS, [run_id])).fetchall()
+        if not rows:
+            raise RunNotFound(run_id)
+        return [HeldLease(lease=_lease(row, name), is_live=True) for name, *row in rows if name is not None]

@@ -1,12 +1,14 @@
-"""How many runs may be in progress: counted from leases and parked runs, never kept as a number that could drift.
+"""How many runs may be in progress: counted from leases and parked runs, never stored as a number that could
+drift.
 
-The count is exact because whoever takes a run's lease holds the lock of its tenant from before the count until its
-lease is committed. Leases that end in the meantime only make more room.
+The count is exact because a process that takes a run's lease holds the lock of its tenant from before the
+count until the lease is committed. Leases that end during that time only free slots.
 """
 
-from typing import Final
+from typing import Final, Self
 
 from podium.log.events import RunIdentity
+from podium.log.runs import Run
 from podium.ports.store import Limit
 from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections
@@ -20,8 +22,8 @@ def named(scope: str, run: str) -> str:
     )
 
 
-# Common to everything that asks for room: which runs are live, which count toward limits, which limits are reached.
-REACHED: Final = f"""
+# Common to all queries about free slots: which runs are live, and which count toward limits.
+_COUNTED: Final = """
 live AS MATERIALIZED (
     SELECT v.tenant_id, v.project_id, v.plan_id, v.concurrency_key
       FROM leases l JOIN runs v ON v.number = l.run
@@ -35,12 +37,19 @@ taken AS MATERIALIZED (
      WHERE v.keeps_slot AND v.status IN ('RUNNING', 'PAUSED') AND v.tenant_id IN (SELECT tenant_id FROM limits)
        AND NOT EXISTS (SELECT FROM leases l WHERE l.run = v.number AND l.attempt = ''
                           AND l.owner <> '' AND l.expires_at > clock_timestamp())
-),
-reached AS MATERIALIZED (
-    SELECT m.tenant_id, m.scope, m.name, m.most FROM limits m
-     WHERE m.most <= (SELECT count(*) FROM taken
-                       WHERE taken.tenant_id = m.tenant_id AND m.name = {named("m.scope", "taken")})
 )
+"""
+_IN_PROGRESS: Final = f"""(SELECT count(*) FROM taken
+    WHERE taken.tenant_id = m.tenant_id AND m.name = {named("m.scope", "taken")})"""
+# The same, and which limits are reached.
+REACHED: Final = f"""{_COUNTED},
+reached AS MATERIALIZED (
+    SELECT m.tenant_id, m.scope, m.name, m.most FROM limits m WHERE m.most <= {_IN_PROGRESS}
+)
+"""
+_ROOM: Final = f"""
+WITH {_COUNTED}
+SELECT m.scope, m.name, m.most - {_IN_PROGRESS} FROM limits m WHERE m.tenant_id = %s
 """
 
 _REACHED_BY_ONE_MORE: Final = f"""
@@ -54,7 +63,7 @@ SELECT f.scope, f.name, f.most
 
 
 async def reached(connection: Connection, run: RunIdentity, concurrency_key: str | None) -> str | None:
-    """The first limit that leaves no room for this run, in words."""
+    """The first limit that does not admit this run, in words."""
     scope = [run.tenant_id, run.project_id, run.plan_id, concurrency_key]
     row = await (await connection.execute(_REACHED_BY_ONE_MORE, scope)).fetchone()
     if row is None:
@@ -63,32 +72,64 @@ async def reached(connection: Connection, run: RunIdentity, concurrency_key: str
     return rules.describe_limit((run.tenant_id, kind, name), most)
 
 
-async def set_limit(connections: Connections, limit: Limit) -> None:
-    texts.check_limit(limit)
-    async with connections.writing() as connection:
-        await connection.execute(
-            "INSERT INTO limits (tenant_id, scope, name, most) VALUES (%s, %s, %s, %s) "
-            "ON CONFLICT (tenant_id, scope, name) DO UPDATE SET most = excluded.most",
-            [limit.tenant_id, limit.scope, limit.name, limit.most],
-        )
+class Room:
+    """How many more runs of a tenant its limits admit: counted once, then kept up to date by the caller.
+
+    It is exact until the end of a transaction that holds the lock of the tenant.
+    """
+
+    def __init__(self, tenant_id: str, free: dict[tuple[str, str, str], int]) -> None:
+        self._tenant_id = tenant_id
+        self._free = free
+
+    @classmethod
+    async def of(cls, connection: Connection, tenant_id: str) -> Self:
+        rows = await (await connection.execute(_ROOM.encode(), [tenant_id])).fetchall()
+        return cls(tenant_id, {(tenant_id, scope, name): free for scope, name, free in rows})
+
+    def full(self) -> list[tuple[str, str]]:
+        """Scope and name of each limit that admits no further run."""
+        return [(scope, name) for (_, scope, name), free in self._free.items() if free <= 0]
+
+    def admits(self, run: Run) -> bool:
+        return all(self._free.get(scope, 1) > 0 for scope in rules.scopes(run.identity, run.concurrency_key))
+
+    def take(self, run: Run) -> None:
+        for scope in rules.scopes(run.identity, run.concurrency_key):
+            if scope in self._free:
+                self._free[scope] -= 1
 
 
-async def remove_limit(connections: Connections, tenant_id: str, scope: str, name: str) -> bool:
-    if not texts.could_be_kept(tenant_id, scope, name):
-        return False
-    async with connections.writing() as connection:
-        removed = await connection.execute(
-            "DELETE FROM limits WHERE tenant_id = %s AND scope = %s AND name = %s", [tenant_id, scope, name]
-        )
-    return removed.rowcount == 1
+class PostgresLimits:
+    """The part of `PostgresStore` for limits."""
 
+    _connections: Connections
 
-async def limits(connections: Connections, tenant_id: str) -> list[Limit]:
-    if not texts.could_be_kept(tenant_id):
-        return []
-    async with connections.lend() as connection:
-        found = await connection.execute(
-            "SELECT tenant_id, scope, name, most FROM limits WHERE tenant_id = %s ORDER BY scope, name",
-            [tenant_id],
-        )
-        return [Limit(*row) for row in await found.fetchall()]
+    async def set_limit(self, limit: Limit) -> None:
+        texts.check_limit(limit)
+        async with self._connections.writing() as connection:
+            await connection.execute(
+                "INSERT INTO limits (tenant_id, scope, name, most) VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (tenant_id, scope, name) DO UPDATE SET most = excluded.most",
+                [limit.tenant_id, limit.scope, limit.name, limit.most],
+            )
+
+    async def remove_limit(self, tenant_id: str, scope: str, name: str) -> bool:
+        if not texts.could_be_kept(tenant_id, scope, name):
+            return False
+        async with self._connections.writing() as connection:
+            removed = await connection.execute(
+                "DELETE FROM limits WHERE tenant_id = %s AND scope = %s AND name = %s",
+                [tenant_id, scope, name],
+            )
+        return removed.rowcount == 1
+
+    async def limits(self, tenant_id: str) -> list[Limit]:
+        if not texts.could_be_kept(tenant_id):
+            return []
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                "SELECT tenant_id, scope, name, most FROM limits WHERE tenant_id = %s ORDER BY scope, name",
+                [tenant_id],
+            )
+            return [Limit(*row) for row in await found.fetchall()]

@@ -1,7 +1,7 @@
-"""Who waits for new events: one connection listens for all watchers of a store.
+"""Notification of watchers about new events: one connection listens for all watchers of a store.
 
-A notification only says that a run has something new; the watcher then reads. So a lost one delays and loses nothing:
-a watcher also looks by itself now and then, and everybody looks when the connection had to be made again.
+A notification only says that a run has something new; the watcher then reads. So if one is lost, watchers are
+only delayed: they also check periodically, and whenever the connection had to be opened again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from podium.stores.postgres.connections import Connections
 _RECONNECT_SECONDS: Final = 0.2
 
 
-# The watchers of all runs.
+# Key of the watchers of all runs.
 EVERY_RUN: Final = ""
 
 
@@ -68,7 +68,7 @@ class Listener:
         try:
             channel = sql.Identifier(self._connections.channel)
             await connection.execute(sql.SQL("LISTEN {}").format(channel))
-            # What came before we listened has been missed.
+            # Notifications from before we listened were missed.
             for news in self._all():
                 news.set()
             async for notification in connection.notifies():

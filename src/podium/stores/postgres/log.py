@@ -15,6 +15,7 @@ from podium.errors import (
 )
 from podium.log.engines import EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite, RunIdentity
+from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, Lease, WakeUp
 from podium.log.runs import Backpressure, NewRun, Run, check_new_run, request_id_of
 from podium.log.times import Timestamp
@@ -48,7 +49,7 @@ SELECT {RUN}, o.moment, o.generation, o.has_buses, o.repeated, o.held
   FROM open_run(%s, %s, %s, %s, %s, %b::bytea[], %b::text[]) o, LATERAL (SELECT (o.run).*) r
 """
 _KNOWN: Final = f"SELECT {EVENT} FROM events e WHERE e.run = %s AND e.run_seq = ANY(%s::bigint[])"
-# Also from the same owner: what it did before is fenced off.
+# Also taken from the same owner: what it did before is fenced off.
 _TAKE_ATTEMPT: Final = f"""
 INSERT INTO leases (run, attempt, owner, generation, expires_at)
 VALUES (%s, %s, %s, 1, clock_timestamp() + %s)
@@ -58,7 +59,7 @@ ON CONFLICT (run, attempt) DO UPDATE
 RETURNING generation, {EXPIRES}
 """
 _HOLDER: Final = f"SELECT owner, generation, {EXPIRES} FROM leases WHERE run = %s AND attempt = %s"
-# The events, the status of the run then, and word to whoever watches: one statement, one round trip.
+# Stores the events and the run's new status, and notifies watchers, in one statement and one round trip.
 _STORE: Final = """
 WITH stored AS (
     INSERT INTO events (run, run_seq, persisted_at, event_id, event_type, step_id, logical_attempt_id,
@@ -109,79 +110,17 @@ _MAX_IDENTITIES: Final = 10_000
 
 
 class _Opened(NamedTuple):
-    """A run under its lock, and what an append to it has to know."""
+    """A locked run, and what an append to it has to know."""
 
     number: int
     row: Run
     now: Timestamp
     generation: int | None
     has_buses: bool
-    # The runSeq of events whose keys were asked for.
+    # The runSeq of events with the requested keys.
     repeated: list[int]
-    # The attempts that the append would end under the run's lease, and that are held.
+    # Attempts that the append would end under the run's lease, although they are held.
     held: list[str]
-
-
-async def append(
-    connections: Connections,
-    run_id: str,
-    writes: Sequence[EventWrite],
-    *,
-    fence: Fence | None,
-    after: int | None,
-    set_wake_ups: Sequence[WakeUp],
-    drop_wake_ups: Sequence[str],
-    audit: "Sequence[AuditDraft]",
-) -> tuple[AppendedEvent, ...]:
-    _check_append(run_id, writes, set_wake_ups)
-    texts.check_audit(audit)
-    known: dict[str, EventRecord] = {}
-    stored: Sequence[EventRecord] = ()
-    async with connections.transaction() as connection:
-        ends = rules.may_end_twice(writes, after)
-        keys = await _keys_of_ends(connections, connection, run_id, writes) if ends else []
-        run = await _open_for(connections, connection, run_id, writes, fence, keys)
-        known = rules.recorded(run.row.identity, writes, (await _repeated(connection, run)).get, ends=ends)
-        stored = await _append(
-            connections, connection, run, writes, known, fence, after, set_wake_ups, drop_wake_ups, audit
-        )
-        if writes and not stored:
-            raise Rollback
-    return rules.outcome(writes, known, stored)
-
-
-async def start_attempt(
-    connections: Connections,
-    run_id: str,
-    writes: Sequence[EventWrite],
-    *,
-    fence: Fence,
-    claim: AttemptClaim,
-    set_wake_ups: Sequence[WakeUp],
-    drop_wake_ups: Sequence[str],
-) -> StartedAttempt:
-    _check_append(run_id, writes, set_wake_ups)
-    texts.check_holder(claim.owner, claim.name)
-    async with connections.transaction() as connection:
-        ends = rules.keys_of_ends(await _identity(connections, connection, run_id), claim)
-        keys = [*map(bytes.fromhex, ends), *await _keys_of_ends(connections, connection, run_id, writes)]
-        run = await _open_for(connections, connection, run_id, writes, fence, keys)
-        if await _starts_while_paused(connection, run, writes):
-            return StartedAttempt((), is_paused=True)
-        by_key = await _repeated(connection, run)
-        ended = [by_key[key] for key in ends if key in by_key]
-        end = min(ended, key=lambda record: record.run_seq, default=None)
-        if end is not None and not writes:
-            return StartedAttempt((), end=end)
-        known = rules.recorded(run.row.identity, writes, by_key.get, ends=True)
-        stored = await _append(
-            connections, connection, run, writes, known, fence, None, set_wake_ups, drop_wake_ups
-        )
-        events = rules.outcome(writes, known, stored)
-        if end is not None:
-            return StartedAttempt(events, end=end)
-        rules.check_fence(run_id, (), fence, run.generation)
-        return await _take(connection, run, claim, events)
 
 
 async def _starts_while_paused(connection: Connection, run: _Opened, writes: Sequence[EventWrite]) -> bool:
@@ -226,14 +165,14 @@ async def _open_for(
     fence: Fence | None,
     keys: Sequence[bytes],
 ) -> _Opened:
-    """The run, with what is in the log under the keys of the writes and these."""
+    """The run, with the records in the log that have the keys of the writes or `keys`."""
     own = [bytes.fromhex(write.idempotency_key) for write in writes]
     ended = [name for write in writes if (name := rules.ended_attempt(write, fence)) is not None]
     return await _open_run(connections, connection, run_id, fence, [*own, *keys], ended)
 
 
 async def _repeated(connection: Connection, run: _Opened) -> dict[str, EventRecord]:
-    """The records that were asked for, by their keys."""
+    """The requested records, by their keys."""
     if not run.repeated:
         return {}
     found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
@@ -274,7 +213,7 @@ async def _append(
         drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
         await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
     if fence is None and stored and run.row.pool is not None:
-        # Whatever is appended without a lease, such as a signal, concerns a parked run.
+        # Anything that is appended without a lease, such as a signal, concerns a parked run.
         await connection.execute("UPDATE runs SET wake_at = %s WHERE number = %s", [rules.WOKEN, run.number])
     if audit:
         await _record_audit(connections, connection, audit)
@@ -284,7 +223,7 @@ async def _append(
 async def _record_audit(
     connections: Connections, connection: Connection, drafts: "Sequence[AuditDraft]"
 ) -> None:
-    # Loaded with the first decision.
+    # Imported with the first decision.
     from podium.stores.postgres import audit
 
     await audit.record(connections, connection, drafts)
@@ -301,13 +240,13 @@ async def _approval_of(connection: Connection, run: _Opened) -> bytes | None:
 async def _keys_of_ends(
     connections: Connections, connection: Connection, run_id: str, writes: Sequence[EventWrite]
 ) -> list[bytes]:
-    """The keys of records beside which one of the writes would be a second end."""
+    """The keys of records that would make one of the writes a second end."""
     run = await _identity(connections, connection, run_id)
     return [bytes.fromhex(key) for write in writes for key in rules.other_ends(run, write)]
 
 
 async def _identity(connections: Connections, connection: Connection, run_id: str) -> RunIdentity:
-    """Read once by each process: it never changes, and no other run gets the id."""
+    """Cached in each process: it never changes, and no other run gets the id."""
     known = connections.identities.get(run_id)
     if known is None:
         found = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE run_id = %s", [run_id])
@@ -341,7 +280,7 @@ async def _open_run(
 async def _store(
     connections: Connections, connection: Connection, run: _Opened, fresh: Sequence[EventWrite]
 ) -> tuple[list[EventRecord], str]:
-    """The events, and all that follows from them."""
+    """Store the events, and everything that follows from them."""
     stored = rules.records_of(run.row.identity, fresh, run.row.head, run.now)
     row = rules.row_after(run.row, fresh, len(stored), run.now)
     events = [run.number, run.row.head, run.now, *_columns_of(fresh)]
@@ -378,23 +317,12 @@ async def _set_wake_ups(connection: Connection, number: int, wake_ups: Sequence[
     )
 
 
-async def create_run(
-    connections: Connections,
-    new: NewRun,
-    writes: Sequence[EventWrite],
-    contents: Mapping[str, bytes] = NO_CONTENTS,
-    *,
-    audit: "Sequence[AuditDraft]" = (),
-) -> CreatedRun:
-    prepared = checked_run(new, writes, contents, audit)
-    async with connections.writing(connections.key("run", new.identity.run_id)) as connection:
-        return await create_in(connections, connection, new, writes, prepared, audit)
-
-
 def checked_run(
     new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes], audit: "Sequence[AuditDraft]"
 ) -> Sequence[rules.Content]:
-    """Refuse what cannot be kept. The contents, ready to be written: they are hashed before anything is locked."""
+    """Refuse what cannot be stored. Returns the contents, ready to be written: they are hashed before
+    anything is locked.
+    """
     check_new_run(new)
     texts.check_audit(audit)
     texts.check_texts_of_run(new)
@@ -411,7 +339,7 @@ async def create_in(
     contents: Sequence[rules.Content],
     audit: "Sequence[AuditDraft]",
 ) -> CreatedRun:
-    """Part of a transaction that has the lock of the run."""
+    """Part of a transaction that holds the lock of the run."""
     run = new.identity
     admission = [
         run.tenant_id,
@@ -480,15 +408,8 @@ def _columns(row: Run) -> list[object]:
     ]
 
 
-async def read(connections: Connections, run_id: str, *, after: int, limit: int) -> list[EventRecord]:
-    askable(run_id)
-    async with connections.lend() as connection:
-        events = await connection.execute(_READ, [run_id, after, limit], binary=True)
-        return await _with_run(connection, run_id, await events.fetchall())
-
-
 async def _with_run(connection: Connection, run_id: str, rows: list[tuple[Any, ...]]) -> list[EventRecord]:
-    """The run is read second: one that is there now was there when its events were read."""
+    """The run is read second: if it exists then, it existed when its events were read."""
     run = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE run_id = %s", [run_id])
     found = await run.fetchone()
     if found is None:
@@ -496,73 +417,169 @@ async def _with_run(connection: Connection, run_id: str, rows: list[tuple[Any, .
     return records_of(identity_of(found), rows)
 
 
-async def find(connections: Connections, run_id: str, keys: Sequence[str]) -> list[EventRecord]:
-    askable(run_id)
-    async with connections.lend() as connection:
-        events = await connection.execute(_FIND, [run_id, rules.key_bytes(keys)], binary=True)
-        return await _with_run(connection, run_id, await events.fetchall())
-
-
-async def get_run(connections: Connections, run_id: str) -> Run:
-    askable(run_id)
-    async with connections.lend() as connection:
-        found = await connection.execute(f"SELECT {RUN} FROM runs r WHERE run_id = %s", [run_id], binary=True)
-        row = await found.fetchone()
-    if row is None:
-        raise RunNotFound(run_id)
-    return run_of(row)[1]
-
-
-async def set_engine(connections: Connections, run_id: str, engine: EngineRunRef, fence: Fence) -> None:
-    check_engine_ref(engine, run_id)
-    texts.check_engine(engine)
-    askable(run_id)
-    async with connections.transaction() as connection:
-        run = await _open_run(connections, connection, run_id, fence, [])
-        rules.check_fence(run_id, (), fence, run.generation)
-        await connection.execute(
-            "UPDATE runs SET provider = %s, workflow_id = %s, provider_run_id = %s, engine_ref = %b WHERE number = %s",
-            [*engine_columns(engine), run.number],
-        )
-
-
-async def run_of_engine(connections: Connections, ids: tuple[str, str, str]) -> Run | None:
-    if not texts.could_be_kept(*ids):
-        return None
-    async with connections.lend() as connection:
-        found = await connection.execute(
-            f"SELECT {RUN} FROM runs r WHERE (provider, workflow_id, provider_run_id) = (%s, %s, %s) "
-            "AND provider IS NOT NULL ORDER BY number LIMIT 1",
-            ids,
-            binary=True,
-        )
-        row = await found.fetchone()
-    return run_of(row)[1] if row is not None else None
-
-
-async def open_runs(connections: Connections, provider: str, after: str, limit: int) -> list[Run]:
-    async with connections.lend() as connection:
-        found = await connection.execute(
-            f"SELECT {RUN} FROM runs r WHERE provider = %s AND provider IS NOT NULL AND run_id > %s "
-            "AND status IN ('PENDING', 'APPROVED', 'RUNNING', 'PAUSED') ORDER BY run_id LIMIT %s",
-            [provider, after, limit],
-            binary=True,
-        )
-        return [run_of(row)[1] for row in await found.fetchall()]
-
-
-async def due(connections: Connections, before: Timestamp, limit: int, provider: str | None) -> list[WakeUp]:
-    async with connections.lend() as connection:
-        found = await connection.execute(
-            "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run "
-            "WHERE w.due <= %s AND (%s::text IS NULL OR r.provider = %s) "
-            "ORDER BY w.due, w.key, r.run_id LIMIT %s",
-            [before, provider, provider, limit],
-        )
-        return [WakeUp(run_id=run_id, key=key, due=due) for run_id, key, due in await found.fetchall()]
-
-
 async def _first(connection: Connection, query: str) -> tuple[Any, ...]:
     row = await (await connection.execute(query.encode())).fetchone()
     assert row is not None
     return row
+
+
+class PostgresLog:
+    """The part of `PostgresStore` for the log."""
+
+    _connections: Connections
+
+    async def append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence | None = None,
+        after: int | None = None,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+        audit: "Sequence[AuditDraft]" = (),
+    ) -> tuple[AppendedEvent, ...]:
+        _check_append(run_id, writes, set_wake_ups)
+        texts.check_audit(audit)
+        known: dict[str, EventRecord] = {}
+        stored: Sequence[EventRecord] = ()
+        async with self._connections.transaction() as connection:
+            ends = rules.may_end_twice(writes, after)
+            keys = await _keys_of_ends(self._connections, connection, run_id, writes) if ends else []
+            run = await _open_for(self._connections, connection, run_id, writes, fence, keys)
+            known = rules.recorded(
+                run.row.identity, writes, (await _repeated(connection, run)).get, ends=ends
+            )
+            stored = await _append(
+                self._connections,
+                connection,
+                run,
+                writes,
+                known,
+                fence,
+                after,
+                set_wake_ups,
+                drop_wake_ups,
+                audit,
+            )
+            if writes and not stored:
+                raise Rollback
+        return rules.outcome(writes, known, stored)
+
+    async def start_attempt(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence,
+        claim: AttemptClaim,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> StartedAttempt:
+        _check_append(run_id, writes, set_wake_ups)
+        texts.check_holder(claim.owner, claim.name)
+        async with self._connections.transaction() as connection:
+            ends = rules.keys_of_ends(await _identity(self._connections, connection, run_id), claim)
+            keys = [
+                *map(bytes.fromhex, ends),
+                *await _keys_of_ends(self._connections, connection, run_id, writes),
+            ]
+            run = await _open_for(self._connections, connection, run_id, writes, fence, keys)
+            if await _starts_while_paused(connection, run, writes):
+                return StartedAttempt((), is_paused=True)
+            by_key = await _repeated(connection, run)
+            ended = [by_key[key] for key in ends if key in by_key]
+            end = min(ended, key=lambda record: record.run_seq, default=None)
+            if end is not None and not writes:
+                return StartedAttempt((), end=end)
+            known = rules.recorded(run.row.identity, writes, by_key.get, ends=True)
+            stored = await _append(
+                self._connections, connection, run, writes, known, fence, None, set_wake_ups, drop_wake_ups
+            )
+            events = rules.outcome(writes, known, stored)
+            if end is not None:
+                return StartedAttempt(events, end=end)
+            rules.check_fence(run_id, (), fence, run.generation)
+            return await _take(connection, run, claim, events)
+
+    async def create_run(
+        self,
+        new: NewRun,
+        writes: Sequence[EventWrite],
+        contents: Mapping[str, bytes] = NO_CONTENTS,
+        *,
+        audit: "Sequence[AuditDraft]" = (),
+    ) -> CreatedRun:
+        prepared = checked_run(new, writes, contents, audit)
+        async with self._connections.writing(self._connections.key("run", new.identity.run_id)) as connection:
+            return await create_in(self._connections, connection, new, writes, prepared, audit)
+
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            events = await connection.execute(_READ, [run_id, after, limit], binary=True)
+            return await _with_run(connection, run_id, await events.fetchall())
+
+    async def find(self, run_id: RunId, keys: Sequence[str]) -> list[EventRecord]:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            events = await connection.execute(_FIND, [run_id, rules.key_bytes(keys)], binary=True)
+            return await _with_run(connection, run_id, await events.fetchall())
+
+    async def get_run(self, run_id: RunId) -> Run:
+        askable(run_id)
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                f"SELECT {RUN} FROM runs r WHERE run_id = %s", [run_id], binary=True
+            )
+            row = await found.fetchone()
+        if row is None:
+            raise RunNotFound(run_id)
+        return run_of(row)[1]
+
+    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        check_engine_ref(engine, run_id)
+        texts.check_engine(engine)
+        askable(run_id)
+        async with self._connections.transaction() as connection:
+            run = await _open_run(self._connections, connection, run_id, fence, [])
+            rules.check_fence(run_id, (), fence, run.generation)
+            await connection.execute(
+                "UPDATE runs SET provider = %s, workflow_id = %s, provider_run_id = %s, engine_ref = %b "
+                "WHERE number = %s",
+                [*engine_columns(engine), run.number],
+            )
+
+    async def run_of_engine(self, provider: str, workflow_id: str, provider_run_id: str = "") -> Run | None:
+        ids = (provider, workflow_id, provider_run_id)
+        if not texts.could_be_kept(*ids):
+            return None
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                f"SELECT {RUN} FROM runs r WHERE (provider, workflow_id, provider_run_id) = (%s, %s, %s) "
+                "AND provider IS NOT NULL ORDER BY number LIMIT 1",
+                ids,
+                binary=True,
+            )
+            row = await found.fetchone()
+        return run_of(row)[1] if row is not None else None
+
+    async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                f"SELECT {RUN} FROM runs r WHERE provider = %s AND provider IS NOT NULL AND run_id > %s "
+                "AND status IN ('PENDING', 'APPROVED', 'RUNNING', 'PAUSED') ORDER BY run_id LIMIT %s",
+                [provider, after, limit],
+                binary=True,
+            )
+            return [run_of(row)[1] for row in await found.fetchall()]
+
+    async def due(self, before: Timestamp, *, limit: int = 100, provider: str | None = None) -> list[WakeUp]:
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run "
+                "WHERE w.due <= %s AND (%s::text IS NULL OR r.provider = %s) "
+                "ORDER BY w.due, w.key, r.run_id LIMIT %s",
+                [before, provider, provider, limit],
+            )
+            return [WakeUp(run_id=run_id, key=key, due=due) for run_id, key, due in await found.fetchall()]

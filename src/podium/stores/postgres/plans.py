@@ -17,7 +17,7 @@ _COLUMNS: Final = """
 p.tenant_id, p.plan_id, p.plan_version, p.sha256, p.schema_version, p.size_bytes, p.name, p.published_at,
 p.published_by, p.approved_at, p.approved_by
 """
-# Two that publish the same version at the same time: the second waits, and finds the row of the first.
+# If two publish the same version concurrently, the second waits, and finds the row of the first.
 _ADD: Final = """
 INSERT INTO published_plans (tenant_id, plan_id, plan_version, sha256, schema_version, size_bytes, name,
        published_at, published_by, content, source)

@@ -17,20 +17,21 @@ from podium.stores import rules, texts
 from podium.stores.postgres import limits
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.leases import HAS_ROOM, NOT_LIVE
-from podium.stores.postgres.limits import REACHED
+from podium.stores.postgres.limits import REACHED, Room
 from podium.stores.postgres.rows import EXPIRES, NOW, RUN, askable, run_of
 
 _OPEN: Final = "('PENDING', 'APPROVED', 'RUNNING', 'PAUSED')"
 _FREE: Final = f"r.pool = %(pool)s AND r.pool IS NOT NULL AND {NOT_LIVE}"
 _LEFT: Final = f"{_FREE} AND {HAS_ROOM} AND r.wake_at IS NULL AND r.status IN ('RUNNING', 'PAUSED')"
-# A parked run has kept its slot. One that a signal has woken before its turn does not start.
+# A parked run has kept its slot. A run that a signal has woken before its turn does not start.
+_NEEDS_NO_ROOM: Final = "(r.keeps_slot OR r.status IN ('PENDING', 'APPROVED'))"
 _WOKEN: Final = f"""{_FREE} AND r.wake_at IS NOT NULL AND r.wake_at <= {NOW} AND r.status IN {_OPEN}
-    AND (r.keeps_slot OR r.status IN ('PENDING', 'APPROVED') OR {HAS_ROOM})"""
+    AND ({_NEEDS_NO_ROOM} OR {HAS_ROOM})"""
 _OF_KEY: Final = (
     f"o.tenant_id = r.tenant_id AND o.concurrency_key = r.concurrency_key AND o.concurrency_limit IS NOT NULL "
     f"AND o.status IN {_OPEN}"
 )
-# Counted no further than to the limit, however many wait.
+# Counted only up to the limit, however many wait.
 _HAS_TURN: Final = f"""(r.concurrency_limit IS NULL OR
     (SELECT count(*) FROM (SELECT FROM runs o WHERE {_OF_KEY} AND o.number < r.number
                             LIMIT r.concurrency_limit) older)
@@ -56,17 +57,28 @@ SELECT t.tenant_id
 """
 
 
-def _select(condition: str, order: str) -> str:
+# Which limits are full is known when candidates are selected, see `Room`.
+_FULL: Final = """
+reached AS MATERIALIZED (
+    SELECT %(tenant)s::text AS tenant_id, f.scope, f.name
+      FROM unnest(%(scopes)s::text[], %(names)s::text[]) AS f (scope, name)
+)
+"""
+_COUNTS_ALREADY: Final = "(r.keeps_slot AND r.status IN ('RUNNING', 'PAUSED'))"
+
+
+def _select(condition: str, order: str, *, needs_room: str = "true") -> str:
     return f"""
-WITH {REACHED}
-SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant)s AND {condition}
+WITH {_FULL}
+SELECT {needs_room}, {_COUNTS_ALREADY}, {RUN} FROM runs r
+ WHERE r.tenant_id = %(tenant)s AND {condition} AND r.number <> ALL(%(found)s::bigint[])
  ORDER BY {order} LIMIT %(limit)s FOR NO KEY UPDATE OF r SKIP LOCKED
 """
 
 
 _KINDS: Final = (
     (_select(_LEFT, "r.number"), False),
-    (_select(_WOKEN, "r.wake_at, r.number"), False),
+    (_select(_WOKEN, "r.wake_at, r.number", needs_room=f"NOT {_NEEDS_NO_ROOM}"), False),
     (_select(_QUEUED, "r.priority DESC, r.number"), True),
 )
 _STARTED: Final = ("RUNNING", "PAUSED")
@@ -107,53 +119,21 @@ SELECT r.run_id FROM unnest(%s::text[], %s::bigint[]) AS asked (run_id, head)
 """
 
 
-async def claim(
-    connections: Connections,
-    pool: str,
-    *,
-    owner: str,
-    ttl: timedelta,
-    limit: int,
-    tenants: frozenset[str] | None,
-) -> list[Claimed]:
-    """Look without locks for tenants that have something, then take it under the lock of one of them at a time."""
-    texts.check_holder(owner)
-    if not texts.could_be_kept(pool) or limit < 1:
-        return []
-    async with connections.lend() as connection:
-        of = sorted(filter(texts.could_be_kept, tenants)) if tenants is not None else None
-        found = await connection.execute(_TENANTS.encode(), {"pool": pool, "tenants": of})
-        names = [name for (name,) in await found.fetchall()]
-        limited = await (await connection.execute("SELECT EXISTS (SELECT FROM limits)")).fetchone()
-    # What one takes counts for the limits of the next: then they are taken one by one.
-    share = 1 if limited is not None and limited[0] else max(1, limit // max(1, len(names)))
-    claimed: list[Claimed] = []
-    while names and len(claimed) < limit:
-        taken = 0
-        for tenant in names:
-            most = min(share, limit - len(claimed))
-            if most > 0:
-                batch = await _claim_of(connections, tenant, pool, owner, ttl, most)
-                claimed += batch
-                taken += len(batch)
-        if not taken:
-            break
-    return claimed
+# Its number, the run, and whether it may start.
+_Found = tuple[int, Run, bool]
 
 
 async def _claim_of(
     connections: Connections, tenant: str, pool: str, owner: str, ttl: timedelta, limit: int
 ) -> list[Claimed]:
     async with connections.writing(connections.key("tenant", tenant)) as connection:
-        found: list[tuple[int, Run, bool]] = []
+        room = await Room.of(connection, tenant)
+        found: list[_Found] = []
         queued = False
         for sql, is_queue in _KINDS:
-            if len(found) < limit:
-                asked = {"tenant": tenant, "pool": pool, "limit": limit - len(found)}
-                rows = await (await connection.execute(sql.encode(), asked, binary=True)).fetchall()
-                runs = [run_of(row) for row in rows]
-                found += [(number, run, is_queue or run.status in _STARTED) for number, run in runs]
-                queued = queued or (is_queue and bool(rows))
+            before = len(found)
+            await _find(connection, sql, is_queue, tenant, pool, limit, room, found)
+            queued = is_queue and len(found) > before
         claimed = await _take(connection, found, owner, ttl) if found else []
         if queued:
             turn = "UPDATE tenants SET served = nextval('turns') WHERE tenant_id = %s"
@@ -161,9 +141,45 @@ async def _claim_of(
     return claimed
 
 
-async def _take(
-    connection: Connection, found: Sequence[tuple[int, Run, bool]], owner: str, ttl: timedelta
-) -> list[Claimed]:
+async def _find(
+    connection: Connection,
+    sql: str,
+    is_queue: bool,
+    tenant: str,
+    pool: str,
+    limit: int,
+    room: Room,
+    found: list[_Found],
+) -> None:
+    """Add the candidates of one kind that fit, in their order.
+
+    If one does not fit, those before it have filled a limit: the rest is selected again without the runs of
+    that limit. So a claim selects once for each limit that it fills, however many runs it takes.
+    """
+    all_fit = False
+    while not all_fit and len(found) < limit:
+        full = room.full()
+        asked: dict[str, Any] = {
+            "tenant": tenant,
+            "pool": pool,
+            "limit": limit - len(found),
+            "found": [number for number, _, _ in found],
+            "scopes": [scope for scope, _ in full],
+            "names": [name for _, name in full],
+        }
+        rows = await (await connection.execute(sql.encode(), asked, binary=True)).fetchall()
+        all_fit = True
+        for needs_room, counts_already, *of_run in rows:
+            number, run = run_of(tuple(of_run))
+            if needs_room and not room.admits(run):
+                all_fit = False
+                continue
+            found.append((number, run, is_queue or run.status in _STARTED))
+            if not counts_already:
+                room.take(run)
+
+
+async def _take(connection: Connection, found: Sequence[_Found], owner: str, ttl: timedelta) -> list[Claimed]:
     asked: dict[str, Any] = {
         "owner": owner,
         "ttl": ttl,
@@ -184,48 +200,80 @@ async def _take(
     return claimed
 
 
-async def held_back_by(connections: Connections, run_id: str) -> str | None:
-    askable(run_id)
-    asked = f"SELECT {RUN}, {_HAS_TURN}, {NOT_LIVE} FROM runs r WHERE run_id = %s"
-    async with connections.lend() as connection:
-        row = await (await connection.execute(asked.encode(), [run_id], binary=True)).fetchone()
-        if row is None:
-            raise RunNotFound(run_id)
-        *of_run, has_turn, is_free = row
-        _, run = run_of(tuple(of_run))
-        if run.pool is None or run.status not in NOT_STARTED or not is_free:
-            return None
-        if full := await limits.reached(connection, run.identity, run.concurrency_key):
-            return full
-    return rules.describe_key(run) if not has_turn else None
+class PostgresPools:
+    """The part of `PostgresStore` for pools."""
 
+    _connections: Connections
 
-async def renew_all(connections: Connections, leases: Sequence[Lease], *, ttl: timedelta) -> list[Lease]:
-    asked: dict[str, Any] = {
-        "ttl": ttl,
-        "run_ids": [lease.run_id for lease in leases],
-        "generations": [lease.fence.generation for lease in leases],
-    }
-    async with connections.writing() as connection:
-        rows = await (await connection.execute(_RENEW_ALL.encode(), asked)).fetchall()
-    until = dict(rows)
-    return [replace(lease, expires_at=until[lease.run_id]) for lease in leases if lease.run_id in until]
+    async def claim_of_pool(
+        self,
+        pool: str,
+        *,
+        owner: str,
+        ttl: timedelta,
+        limit: int = 1,
+        tenants: frozenset[str] | None = None,
+    ) -> list[Claimed]:
+        """Find tenants with candidates without locks, then claim under the lock of one tenant at a time."""
+        texts.check_holder(owner)
+        if not texts.could_be_kept(pool) or limit < 1:
+            return []
+        async with self._connections.lend() as connection:
+            of = sorted(filter(texts.could_be_kept, tenants)) if tenants is not None else None
+            found = await connection.execute(_TENANTS.encode(), {"pool": pool, "tenants": of})
+            names = [name for (name,) in await found.fetchall()]
+        claimed: list[Claimed] = []
+        while names and len(claimed) < limit:
+            share = max(1, (limit - len(claimed)) // len(names))
+            with_more = []
+            for tenant in names:
+                most = min(share, limit - len(claimed))
+                batch = await _claim_of(self._connections, tenant, pool, owner, ttl, most) if most else []
+                claimed += batch
+                if len(batch) == most:
+                    with_more.append(tenant)
+            names = with_more
+        return claimed
 
+    async def held_back_by(self, run_id: RunId) -> str | None:
+        askable(run_id)
+        asked = f"SELECT {RUN}, {_HAS_TURN}, {NOT_LIVE} FROM runs r WHERE run_id = %s"
+        async with self._connections.lend() as connection:
+            row = await (await connection.execute(asked.encode(), [run_id], binary=True)).fetchone()
+            if row is None:
+                raise RunNotFound(run_id)
+            *of_run, has_turn, is_free = row
+            _, run = run_of(tuple(of_run))
+            if run.pool is None or run.status not in NOT_STARTED or not is_free:
+                return None
+            if full := await limits.reached(connection, run.identity, run.concurrency_key):
+                return full
+        return rules.describe_key(run) if not has_turn else None
 
-async def park(connections: Connections, lease: Lease, after: int, until: Timestamp | None) -> bool:
-    run_id, generation = askable(lease.run_id), lease.fence.generation
-    async with connections.writing() as connection:
-        lock = "SELECT number FROM runs WHERE run_id = %s FOR NO KEY UPDATE"
-        if await (await connection.execute(lock, [run_id])).fetchone() is None:
-            raise RunNotFound(run_id)
-        parked = await connection.execute(_PARK, [until or rules.NEVER, run_id, after, generation])
-        row = await parked.fetchone()
-        if row is not None:
-            await connection.execute(_GIVE_UP, [row[0], generation])
-    return row is not None
+    async def renew_all(self, leases: Sequence[Lease], *, ttl: timedelta) -> list[Lease]:
+        asked: dict[str, Any] = {
+            "ttl": ttl,
+            "run_ids": [lease.run_id for lease in leases],
+            "generations": [lease.fence.generation for lease in leases],
+        }
+        async with self._connections.writing() as connection:
+            rows = await (await connection.execute(_RENEW_ALL.encode(), asked)).fetchall()
+        until = dict(rows)
+        return [replace(lease, expires_at=until[lease.run_id]) for lease in leases if lease.run_id in until]
 
+    async def park(self, lease: Lease, *, after: int, until: Timestamp | None) -> bool:
+        run_id, generation = askable(lease.run_id), lease.fence.generation
+        async with self._connections.writing() as connection:
+            lock = "SELECT number FROM runs WHERE run_id = %s FOR NO KEY UPDATE"
+            if await (await connection.execute(lock, [run_id])).fetchone() is None:
+                raise RunNotFound(run_id)
+            parked = await connection.execute(_PARK, [until or rules.NEVER, run_id, after, generation])
+            row = await parked.fetchone()
+            if row is not None:
+                await connection.execute(_GIVE_UP, [row[0], generation])
+        return row is not None
 
-async def moved(connections: Connections, heads: Mapping[RunId, int]) -> list[RunId]:
-    async with connections.lend() as connection:
-        found = await connection.execute(_MOVED, [list(heads), list(heads.values())])
-        return [RunId(run_id) for (run_id,) in await found.fetchall()]
+    async def moved(self, heads: Mapping[RunId, int]) -> list[RunId]:
+        async with self._connections.lend() as connection:
+            found = await connection.execute(_MOVED, [list(heads), list(heads.values())])
+            return [RunId(run_id) for (run_id,) in await found.fetchall()]

@@ -1,4 +1,4 @@
-"""Rows of the database as values of the model, and the pieces of SQL that go with them."""
+"""Rows of the database as values of the model, and the corresponding pieces of SQL."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -28,7 +28,7 @@ _FORM: Final = """'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'"""
 
 
 def as_text(moment: str) -> str:
-    """The SQL that writes a timestamptz as Podium writes moments; sessions are in UTC."""
+    """The SQL that formats a timestamptz as Podium writes moments; sessions are in UTC."""
     return f"to_char({moment}, {_FORM})"
 
 
@@ -101,7 +101,9 @@ def records_of(run: RunIdentity, rows: Iterable[tuple[Any, ...]]) -> list[EventR
 
 
 def askable(run_id: str) -> str:
-    """A run id to look for. What is no id names no run, and some of it PostgreSQL would not even take as text."""
+    """A run id that can be used in a query. An invalid id matches no run, and PostgreSQL would not even
+    accept some texts.
+    """
     try:
         check_id("run_id", run_id)
     except InvalidId as error:

@@ -1,4 +1,4 @@
-"""Schedules in SQL. Who changes one locks its row, after the lock of the run that it creates."""
+"""Schedules in SQL. A change locks the schedule's row, after the lock of the run that it creates."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -11,7 +11,7 @@ from podium.stores.postgres.connections import Connection, Connections
 if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
 
-# Of a new run: the tenant is known from now on, and whether it is closed.
+# For a new run: records that the tenant is known, and returns whether it is closed.
 ADMIT: Final = """
 WITH known AS (INSERT INTO tenants (tenant_id) VALUES (%(tenant)s) ON CONFLICT DO NOTHING)
 SELECT FROM tenant_states WHERE tenant_id = %(tenant)s AND closed_at IS NOT NULL
@@ -38,49 +38,6 @@ _OPEN: Final = (
 )
 
 
-async def open_(
-    connections: Connections, tenant_id: str, at: Timestamp, drafts: "Sequence[AuditDraft]"
-) -> bool:
-    texts.check_tenant_change(tenant_id, at, drafts)
-    async with connections.writing(connections.key("tenant", tenant_id)) as connection:
-        state = await _state(connection, tenant_id)
-        if state is not None and state[0] is None:
-            return False
-        if state is not None:
-            await connection.execute(_DROP_LIMIT, {"tenant": tenant_id})
-            if state[1] is not None:
-                await connection.execute(_SET_LIMIT, {"tenant": tenant_id, "most": state[1]})
-        await connection.execute(_OPEN, {"tenant": tenant_id, "at": at})
-        await _record(connections, connection, drafts)
-    return True
-
-
-async def close(
-    connections: Connections, tenant_id: str, at: Timestamp, drafts: "Sequence[AuditDraft]"
-) -> bool:
-    texts.check_tenant_change(tenant_id, at, drafts)
-    async with connections.writing(connections.key("tenant", tenant_id)) as connection:
-        state = await _state(connection, tenant_id)
-        if state is not None and state[0] is not None:
-            return False
-        limit = await (await connection.execute(_LIMIT, {"tenant": tenant_id})).fetchone()
-        before = limit[0] if limit is not None else None
-        await connection.execute(_CLOSE, {"tenant": tenant_id, "at": at, "before": before})
-        await connection.execute(_SET_LIMIT, {"tenant": tenant_id, "most": 0})
-        await _record(connections, connection, drafts)
-    return True
-
-
-async def states(connections: Connections) -> list[TenantState]:
-    sql = "SELECT tenant_id, created_at, closed_at FROM tenant_states ORDER BY tenant_id"
-    async with connections.lend() as connection:
-        rows = await (await connection.execute(sql)).fetchall()
-    return [
-        TenantState(tenant_id=tenant, created_at=created, closed_at=closed)
-        for tenant, created, closed in rows
-    ]
-
-
 async def _state(connection: Connection, tenant_id: str) -> Any:
     return await (await connection.execute(_STATE, [tenant_id])).fetchone()
 
@@ -90,3 +47,47 @@ async def _record(connections: Connections, connection: Connection, drafts: "Seq
         from podium.stores.postgres import audit
 
         await audit.record(connections, connection, drafts)
+
+
+class PostgresTenants:
+    """The part of `PostgresStore` for tenants."""
+
+    _connections: Connections
+
+    async def open_tenant(self, tenant_id: str, at: Timestamp, *, audit: "Sequence[AuditDraft]" = ()) -> bool:
+        texts.check_tenant_change(tenant_id, at, audit)
+        async with self._connections.writing(self._connections.key("tenant", tenant_id)) as connection:
+            state = await _state(connection, tenant_id)
+            if state is not None and state[0] is None:
+                return False
+            if state is not None:
+                await connection.execute(_DROP_LIMIT, {"tenant": tenant_id})
+                if state[1] is not None:
+                    await connection.execute(_SET_LIMIT, {"tenant": tenant_id, "most": state[1]})
+            await connection.execute(_OPEN, {"tenant": tenant_id, "at": at})
+            await _record(self._connections, connection, audit)
+        return True
+
+    async def close_tenant(
+        self, tenant_id: str, at: Timestamp, *, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        texts.check_tenant_change(tenant_id, at, audit)
+        async with self._connections.writing(self._connections.key("tenant", tenant_id)) as connection:
+            state = await _state(connection, tenant_id)
+            if state is not None and state[0] is not None:
+                return False
+            limit = await (await connection.execute(_LIMIT, {"tenant": tenant_id})).fetchone()
+            before = limit[0] if limit is not None else None
+            await connection.execute(_CLOSE, {"tenant": tenant_id, "at": at, "before": before})
+            await connection.execute(_SET_LIMIT, {"tenant": tenant_id, "most": 0})
+            await _record(self._connections, connection, audit)
+        return True
+
+    async def tenant_states(self) -> "list[TenantState]":
+        sql = "SELECT tenant_id, created_at, closed_at FROM tenant_states ORDER BY tenant_id"
+        async with self._connections.lend() as connection:
+            rows = await (await connection.execute(sql)).fetchall()
+        return [
+            TenantState(tenant_id=tenant, created_at=created, closed_at=closed)
+            for tenant, created, closed in rows
+        ]

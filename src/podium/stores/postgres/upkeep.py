@@ -1,4 +1,4 @@
-"""Looking after the store: removing runs, counting, and saying what is wrong."""
+"""Maintenance of the store: removing runs, counting, and reporting problems."""
 
 from typing import Final
 
@@ -6,6 +6,7 @@ import psycopg
 from psycopg import sql
 
 from podium.errors import RunNotFound
+from podium.log.ids import RunId
 from podium.log.transitions import RUN_TRANSITIONS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
@@ -13,7 +14,7 @@ from podium.stores.postgres import contents
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import RUN, askable, run_of
 
-# Everything of a run; its admission stays.
+# All tables with rows of a run; its admission is kept.
 _TABLES_OF_A_RUN: Final = (
     "events",
     "leases",
@@ -38,7 +39,7 @@ SELECT count(*), count(*) FILTER (WHERE status <> ALL(%s)), (SELECT count(*) FRO
   FROM runs
 """
 
-# What a power cut must not do to us is up to the server; each of these lets it.
+# Durability in a power failure depends on the server; each of these settings breaks it.
 _SETTINGS: Final = """
 SELECT name, setting FROM pg_settings
  WHERE (name IN ('fsync', 'full_page_writes') AND setting = 'off')
@@ -94,76 +95,13 @@ SELECT r.run_id, r.status, array_agg(e.event_type ORDER BY e.run_seq) FILTER (WH
 """
 
 
-async def prune(connections: Connections, run_id: str) -> None:
-    askable(run_id)
-    async with connections.writing(connections.key("run", run_id), patient=True) as connection:
-        locked = await connection.execute(
-            f"SELECT {RUN} FROM runs r WHERE run_id = %s FOR UPDATE", [run_id], binary=True
-        )
-        found = await locked.fetchone()
-        if found is None:
-            raise RunNotFound(run_id)
-        number, row = run_of(found)
-        waiting = await connection.execute("SELECT EXISTS (SELECT FROM outbox WHERE run = %s)", [number])
-        undelivered = await waiting.fetchone()
-        rules.check_prunable(row, undelivered=undelivered is not None and undelivered[0])
-        await contents.remove_all(connection, number)
-        for table in _TABLES_OF_A_RUN:
-            await connection.execute(f"DELETE FROM {table} WHERE run = %s".encode(), [number])
-        await connection.execute("DELETE FROM runs WHERE number = %s", [number])
-
-
-async def store_id(connections: Connections) -> str:
-    async with connections.lend() as connection:
-        row = await (await connection.execute("SELECT id FROM store_id")).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-async def stats(connections: Connections) -> StoreStats:
-    async with connections.transaction(patient=True) as connection:
-        found = await connection.execute(_STATS, [sorted(TERMINAL), connections.schema])
-        row = await found.fetchone()
-    assert row is not None
-    return StoreStats(*row)
-
-
-async def vacuum(connections: Connections) -> None:
-    """Make the room of what was removed usable again, table by table and while others write."""
-    connection = await connections.connect()
-    try:
-        await connection.execute("SET statement_timeout = 0")
-        found = await connection.execute(_TABLES, [connections.schema])
-        for (table,) in await found.fetchall():
-            await connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(table)))
-    except psycopg.Error as error:
-        raise connections.translate_error(error) from error
-    finally:
-        await connection.close()
-
-
-async def problems(connections: Connections) -> list[str]:
-    from podium.stores.postgres import audit
-
-    async with connections.transaction(patient=True) as connection:
-        # One moment of the database for all questions: what is being written meanwhile is no problem.
-        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        settings = await (await connection.execute(_SETTINGS)).fetchall()
-        found = await _lines(connection, _DISAGREEMENTS)
-        found += await _lines(connection, _ORPHANS)
-        found += await _wrong_statuses(connection)
-        found += await audit.problems(connection)
-    unsafe = [f"{name} is {value}: acknowledged events may be lost; set it to on" for name, value in settings]
-    return unsafe + found
-
-
 async def _lines(connection: Connection, query: str) -> list[str]:
     found = await connection.execute(query.encode())
     return [line for (line,) in await found.fetchall()]
 
 
 async def _wrong_statuses(connection: Connection) -> list[str]:
-    """Runs whose status is not what follows from their events."""
+    """Runs whose status does not follow from their events."""
     wrong = []
     cursor = await connection.execute(_STATUSES, [sorted(RUN_TRANSITIONS)])
     async for run_id, status, events in cursor:
@@ -173,3 +111,71 @@ async def _wrong_statuses(connection: Connection) -> list[str]:
         if folded != status:
             wrong.append(f"run {run_id!r} is {status}, and by its events {folded}")
     return wrong
+
+
+class PostgresUpkeep:
+    """The part of `PostgresStore` for maintenance."""
+
+    _connections: Connections
+
+    async def prune(self, run_id: RunId) -> None:
+        askable(run_id)
+        async with self._connections.writing(
+            self._connections.key("run", run_id), patient=True
+        ) as connection:
+            locked = await connection.execute(
+                f"SELECT {RUN} FROM runs r WHERE run_id = %s FOR UPDATE", [run_id], binary=True
+            )
+            found = await locked.fetchone()
+            if found is None:
+                raise RunNotFound(run_id)
+            number, row = run_of(found)
+            waiting = await connection.execute("SELECT EXISTS (SELECT FROM outbox WHERE run = %s)", [number])
+            undelivered = await waiting.fetchone()
+            rules.check_prunable(row, undelivered=undelivered is not None and undelivered[0])
+            await contents.remove_all(connection, number)
+            for table in _TABLES_OF_A_RUN:
+                await connection.execute(f"DELETE FROM {table} WHERE run = %s".encode(), [number])
+            await connection.execute("DELETE FROM runs WHERE number = %s", [number])
+
+    async def store_id(self) -> str:
+        async with self._connections.lend() as connection:
+            row = await (await connection.execute("SELECT id FROM store_id")).fetchone()
+        assert row is not None
+        return str(row[0])
+
+    async def stats(self) -> StoreStats:
+        async with self._connections.transaction(patient=True) as connection:
+            found = await connection.execute(_STATS, [sorted(TERMINAL), self._connections.schema])
+            row = await found.fetchone()
+        assert row is not None
+        return StoreStats(*row)
+
+    async def vacuum(self) -> None:
+        """Make the space of removed rows usable again, table by table and while others write."""
+        connection = await self._connections.connect()
+        try:
+            await connection.execute("SET statement_timeout = 0")
+            found = await connection.execute(_TABLES, [self._connections.schema])
+            for (table,) in await found.fetchall():
+                await connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(table)))
+        except psycopg.Error as error:
+            raise self._connections.translate_error(error) from error
+        finally:
+            await connection.close()
+
+    async def problems(self) -> list[str]:
+        from podium.stores.postgres import audit
+
+        async with self._connections.transaction(patient=True) as connection:
+            # One snapshot of the database for all queries: concurrent writes are not reported as problems.
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            settings = await (await connection.execute(_SETTINGS)).fetchall()
+            found = await _lines(connection, _DISAGREEMENTS)
+            found += await _lines(connection, _ORPHANS)
+            found += await _wrong_statuses(connection)
+            found += await audit.problems(connection)
+        unsafe = [
+            f"{name} is {value}: acknowledged events may be lost; set it to on" for name, value in settings
+        ]
+        return unsafe + found

@@ -1,8 +1,9 @@
-"""Appends in SQL, as many at once as a transaction has.
+"""Appends in SQL: all appends of a transaction are processed together.
 
-What an append means is decided in `podium.stores.rules`; here is how its rows are found and kept. With many callers
-each statement costs as much as its work, so the appends of a batch are looked up together, decided one after the
-other, and their events written together. An append is refused before it writes anything (see `writer.py`).
+The meaning of an append is defined in `podium.stores.rules`; here its rows are found and stored. With many
+callers each statement costs as much as its work, so the appends of a batch are looked up together, decided
+one after the other, and their events written together. An append is refused before it writes anything (see
+`writer.py`).
 """
 
 from binascii import unhexlify
@@ -32,7 +33,7 @@ _Found = tuple[Any, ...]
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):
-    """What a caller asked for."""
+    """A caller's request."""
 
     run_id: str
     writes: Sequence[EventWrite]
@@ -43,14 +44,16 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     audit: "Sequence[AuditDraft]" = ()
 
 
-# Numbers and identities of runs, by run id. They never change, and are read once. That a number still refers to that
-# run is asked again every time: what was read in a transaction that was undone goes to another run.
+# Numbers and identities of runs, by run id. They never change, and are read once. Whether a number still
+# refers to that run is checked every time: after a rollback a number that was read in the transaction may be
+# given to another run.
 KnownRuns = dict[str, tuple[int, RunIdentity]]
 _MAX_KNOWN_RUNS: Final = 1_000
 
-# Of one write: whether its key is known, the status of its run, who holds the lease, whether it ends an attempt under
-# the run's lease although the attempt has an owner. `(SELECT ?)` hides the parameter from the planner, which
-# would otherwise compare it with the condition of a partial index and plan again for every value.
+# For one write: whether its key is known, the status of its run, the holder of the lease, and whether it ends
+# an attempt under the run's lease although the attempt has an owner. `(SELECT ?)` hides the parameter from
+# the planner, which would otherwise compare it with the condition of a partial index and plan again for every
+# value.
 _LOOK_UP_ONE: Final = (
     "SELECT 0, EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), status, head, "
     "(SELECT generation FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> ''), "
@@ -61,7 +64,9 @@ _LOOK_UP_ONE: Final = (
 
 
 def _look_up_many(asked: int) -> str:
-    """The same of several writes; each row starts with the place of its write, and no row means no such run."""
+    """The same for several writes; each row starts with the position of its write, and a missing row means an
+    unknown run.
+    """
     places = ", ".join(f"({place}, ?, ?, ?, ?, ?)" for place in range(asked))
     return (
         f"WITH asked (place, key, attempt, ended, run, run_id) AS (VALUES {places}) "
@@ -74,16 +79,17 @@ def _look_up_many(asked: int) -> str:
 
 
 _VALUES_OF_ONE: Final = 5
-# Few sizes, so that SQLite keeps the statements; larger ones are not faster.
+# Only a few sizes, so that SQLite can cache the statements; larger ones are not faster.
 _LOOK_UP: Final = {asked: _look_up_many(asked) for asked in (16, 8, 4, 2)} | {1: _LOOK_UP_ONE}
-# Most events leave the status as it is; not to mention it spares the indexes that depend on it.
+# Most events do not change the status; omitting it from the statement avoids updating the indexes that depend
+# on it.
 _MOVE_HEAD: Final = "UPDATE runs SET head = ?, updated_at = ? WHERE number = ?"
 _UPDATE_RUN: Final = "UPDATE runs SET status = ?, head = ?, updated_at = ? WHERE number = ?"
 _SET_WAKE_UP: Final = (
     "INSERT INTO wake_ups (run, key, due) VALUES (?, ?, ?) "
     "ON CONFLICT (run, key) DO UPDATE SET due = excluded.due"
 )
-# Whatever is appended without a lease, such as a signal, concerns a parked run.
+# Anything that is appended without a lease, such as a signal, concerns a parked run.
 _WAKE: Final = f"UPDATE runs SET wake_at = '{rules.WOKEN}' WHERE number = ? AND pool IS NOT NULL"
 _DROP_WAKE_UP: Final = "DELETE FROM wake_ups WHERE run = ? AND key = ?"
 
@@ -94,13 +100,13 @@ _STATUS: Final = {status.value: status for status in RunStatus}
 def append_all(
     db: apsw.Connection, at: Moment, appends: Sequence[Append], known_runs: KnownRuns
 ) -> list[Answer]:
-    """Append to runs, of which each is named once. An answer for each append, or why it is refused."""
+    """Append to runs, each of which is named once. Returns for each append its result, or why it is refused."""
     try:
         found = _look_up(db, appends, known_runs)
         if None in found:
             known_runs.clear()
             found = _look_up(db, appends, known_runs)
-    except UnicodeEncodeError:  # half a character: no id, and nobody holds such a lease
+    except UnicodeEncodeError:  # a lone surrogate: not an id, so no lease has such an owner
         if len(appends) == 1:
             return [RunNotFound(appends[0].run_id)]
         return [answer for append in appends for answer in append_all(db, at, (append,), known_runs)]
@@ -127,7 +133,7 @@ def _write(db: apsw.Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _look_up(db: apsw.Connection, appends: Sequence[Append], known_runs: KnownRuns) -> list[_Found | None]:
-    """A row for every write, and one for an append without any."""
+    """A row for every write, and one for an append without writes."""
     asked: list[str | bytes | int | None] = []
     for append in appends:
         number, _ = known_runs.get(append.run_id) or _find_run(db, append.run_id, known_runs)
@@ -172,8 +178,9 @@ def _append(
     events: list[tuple[Any, ...]],
     heads: list[tuple[Any, ...]],
 ) -> tuple[AppendedEvent, ...]:
-    """Decide one append. Its events, and the head of its run unless more changes there, are written with the others."""
-    # With many callers, a good part of the time beside SQLite's is spent here: another call shows in the benchmark.
+    """Decide one append. Its events, and usually the head of its run, are written together with the others'."""
+    # With many callers, a large part of the time outside of SQLite is spent here: an additional call is
+    # visible in the benchmark.
     first = found[place]
     if first is None:
         raise RunNotFound(append.run_id)
@@ -242,7 +249,7 @@ def _check_ends(
 
 
 def record_audit(db: apsw.Connection, drafts: "Sequence[AuditDraft]") -> None:
-    """Loads what seals records with the first of them: most runs have none."""
+    """Imports the code for sealing with the first record: most runs have none."""
     if drafts:
         from podium.stores.sqlite import audit
 

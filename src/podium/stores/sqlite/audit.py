@@ -1,4 +1,4 @@
-"""The audit log in SQL. Any program may have written here: nothing that is read is trusted."""
+"""The audit log in SQL. Any program may have written to it, so nothing that is read is trusted."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ _TENANTS: Final = (
 
 
 def record(db: apsw.Connection, drafts: Sequence[AuditDraft]) -> None:
-    """Part of a write transaction: there is one at a time, so each tenant's chain ends where it is read."""
+    """Part of a write transaction: there is one at a time, so no other process can extend the chain."""
     for tenant_id, of_tenant in by_tenant(drafts).items():
         records, moved = continued(of_tenant, head(db, tenant_id), _newest(db, tenant_id))
         db.executemany(_ADD, [(tenant_id, one.seq, one.content, bytes.fromhex(one.seal)) for one in records])
@@ -64,7 +64,7 @@ def tenants(db: apsw.Connection) -> list[str]:
 
 
 def problems(db: apsw.Connection) -> Iterator[str]:
-    """The caller opened a transaction: records and heads are of one moment."""
+    """The caller has opened a transaction, so that records and heads are consistent."""
     for tenant_id in tenants(db):
         chain = ChainProblems(tenant_id)
         for one in _rows(db, tenant_id):

@@ -1,7 +1,7 @@
-"""The clock that leases in a file are measured by.
+"""The clock for leases in a database file.
 
-Processes share the file and the machine, so they share its boot-time clock: it continues while the machine sleeps,
-and nobody can set it. After a restart it starts again; the boot id tells the two apart.
+Processes share the file and the machine, so they share its boot-time clock: it continues while the machine is
+suspended, and it cannot be set. It restarts with the machine; the boot id distinguishes the two.
 """
 
 import time
@@ -18,5 +18,5 @@ class BootClock:
 
 
 def boot_id() -> str:
-    """Which start of the machine this is."""
+    """Identifies this boot of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

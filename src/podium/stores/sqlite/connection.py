@@ -1,4 +1,4 @@
-"""Opening the file, and what its errors mean to somebody who has to do something about them."""
+"""Opens the file, and translates its errors into messages that say what to do."""
 
 import errno
 from pathlib import Path
@@ -9,22 +9,22 @@ import msgspec
 
 from podium.errors import PodiumError, StoreUnavailable, StoreVersion
 
-# For readers: short waits happen while another process opens or closes the file.
+# For readers: short waits occur while another process opens or closes the file.
 _READERS_WAIT_MS: Final = 5000
-# Of each connection. It fills up and stays: a larger one takes memory from a process that serves for weeks, and
-# saves no measurable time, because the system keeps the pages of the file as well.
+# Per connection. The cache fills up and is kept: a larger one takes memory from a process that runs for
+# weeks, and saves no measurable time, because the system caches the pages of the file as well.
 _CACHE_KIB: Final = 4 * 1024
-# After a burst the write-ahead log is cut back to this.
+# After a burst the write-ahead log is truncated to this size.
 _WAL_KEPT_BYTES: Final = 16 * 1024 * 1024
 
 
 class Database(msgspec.Struct, frozen=True):
-    """Where the file is and how to open it. All but the path are for tests."""
+    """The location of the file and how to open it. All fields but the path are for tests."""
 
     path: Path
     vfs: str | None = None
-    # FULL: a commit is on the disk before it is acknowledged (the writer syncs by itself, see `durability.py`).
-    # Anything less loses acknowledged events with the power.
+    # FULL: a commit is on disk before it is acknowledged (the writer syncs by itself, see `durability.py`).
+    # Anything less loses acknowledged events in a power failure.
     synchronous: str = "FULL"
 
     def connect(self, *, busy_timeout_ms: int = _READERS_WAIT_MS) -> apsw.Connection:
@@ -41,7 +41,7 @@ class Database(msgspec.Struct, frozen=True):
         return connection
 
     def not_durable(self, error: OSError | apsw.Error) -> PodiumError:
-        """A commit whose sync has failed."""
+        """The error for a commit whose sync has failed."""
         if isinstance(error, apsw.Error):
             return self.translate_error(error)
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -49,7 +49,9 @@ class Database(msgspec.Struct, frozen=True):
         return StoreUnavailable(f"{self.path}: {error}; it is unknown whether this is stored; {advice}")
 
     def translate_error(self, error: apsw.Error) -> PodiumError:
-        """What happened and what to do next; an error that only a defect can cause is raised as it is."""
+        """The error with what happened and what to do next; an error that only a defect can cause is raised
+        unchanged.
+        """
         for kind, advice in _ADVICE:
             if isinstance(error, kind):
                 return StoreUnavailable(f"{self.path}: {error}; {advice}")

@@ -1,4 +1,4 @@
-"""Contents of runs in SQL: each kept once by its SHA-256, and under a name by every run that has it."""
+"""Contents of runs in SQL: each stored once by its SHA-256, and under a name for every run that uses it."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -60,7 +60,7 @@ def list_kept(db: apsw.Connection, run_id: str) -> list[KeptContent]:
 
 
 def remove_some(db: apsw.Connection, run: int) -> bool:
-    """Remove some contents of a removed run that no other run has; False when it has none left."""
+    """Remove some contents of a removed run that no other run uses; False when none are left."""
     rows = db.execute(
         "SELECT name, content FROM kept_contents WHERE run = ? LIMIT ?", (run, _MAX_REMOVED)
     ).fetchall()
@@ -71,7 +71,7 @@ def remove_some(db: apsw.Connection, run: int) -> bool:
 
 
 def damaged(db: apsw.Connection) -> Iterator[str]:
-    """Contents whose bytes are not those of their SHA-256."""
+    """Contents whose bytes do not match their SHA-256."""
     for digest, content in db.execute("SELECT sha256, content FROM contents"):
         if sha256(content).digest() != digest:
             yield f"content {digest.hex()} is damaged: its bytes have another SHA-256"

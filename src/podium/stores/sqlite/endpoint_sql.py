@@ -29,15 +29,28 @@ def add(endpoint: Endpoint) -> Callable[[apsw.Connection], bool]:
     return carry_out
 
 
+def replace(db: apsw.Connection, before: Endpoint, after: Endpoint) -> bool:
+    replaced = "UPDATE endpoints SET body = ? WHERE kind = ? AND name = ? AND tenant_id = ? AND body = ?"
+    db.execute(replaced, (after.body, before.kind.value, before.name, before.tenant_id, before.body))
+    return db.changes() > 0
+
+
 def remove(db: apsw.Connection, kind: EndpointKind, tenant_id: str, name: str) -> bool:
     if not texts.could_be_kept(tenant_id, name):
         return False
     removed = "DELETE FROM endpoints WHERE kind = ? AND name = ? AND tenant_id = ?"
     db.execute(removed, (kind.value, name, tenant_id))
     is_removed = db.changes() > 0
-    if is_removed:
+    if is_removed and kind is EndpointKind.HOOK:
         db.execute("DELETE FROM deliveries WHERE hook = ?", (name,))
     return is_removed
+
+
+def has_delivery(db: apsw.Connection, hook: str, delivery_id: str) -> bool:
+    if not texts.could_be_kept(hook, delivery_id):
+        return False
+    known = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE hook = ? AND delivery_id = ?)"
+    return bool(db.execute(known, (hook, delivery_id)).get)
 
 
 def accept(
@@ -47,8 +60,7 @@ def accept(
     contents = checked_run(run)
 
     def carry_out(db: apsw.Connection, moment: Moment) -> CreatedRun | None:
-        known = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE hook = ? AND delivery_id = ?)"
-        if db.execute(known, (hook, delivery_id)).get:
+        if has_delivery(db, hook, delivery_id):
             return None
         created = create(db, moment, run, contents)
         db.execute("DELETE FROM deliveries WHERE at < ?", (forget_before,))

@@ -1,4 +1,4 @@
-"""Hooks in the store. What the statements say is in `endpoint_sql.py`, loaded with the first one."""
+"""Hooks in the store. The statements are in `endpoint_sql.py`, imported with the first hook."""
 
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,20 @@ class SqliteEndpoints(SqliteBase):
 
         return self.query(lambda db: endpoint_sql.of_tenant(db, kind, tenant_id))
 
+    async def replace_endpoint(self, before: "Endpoint", after: "Endpoint") -> bool:
+        from podium.stores.sqlite import endpoint_sql
+
+        return await self._writer.write(lambda db: endpoint_sql.replace(db, before, after))
+
     async def remove_endpoint(self, kind: "EndpointKind", tenant_id: str, name: str) -> bool:
         from podium.stores.sqlite import endpoint_sql
 
         return await self._writer.write(lambda db: endpoint_sql.remove(db, kind, tenant_id, name))
+
+    async def has_delivery(self, hook: str, delivery_id: str) -> bool:
+        from podium.stores.sqlite import endpoint_sql
+
+        return self.query(lambda db: endpoint_sql.has_delivery(db, hook, delivery_id))
 
     async def accept_delivery(
         self, hook: str, delivery_id: str, at: Timestamp, run: "PreparedRun", *, forget_before: Timestamp

@@ -1,7 +1,7 @@
 """The feed in SQL: `events.id` is the position.
 
-There is one writer at a time, so events become visible in the order of their ids, and no id is used twice: `prune`
-keeps the last one of all (`keep_last_id`).
+There is one writer at a time, so events become visible in the order of their ids, and no id is used twice:
+`prune` keeps the last event of the table (`keep_last_id`).
 """
 
 from typing import Any, Final
@@ -11,9 +11,9 @@ import apsw
 from podium.log.runs import Run
 from podium.stores.sqlite.rows import RUN_COLUMNS, run_of
 
-# Events that are looked at for one batch.
+# Maximum number of events scanned for one batch.
 MAX_EVENTS: Final = 500
-# Of no run: the place of an event whose run was removed.
+# The run number of an event whose run was removed.
 _NO_RUN: Final = 0
 
 
@@ -34,7 +34,7 @@ def moved_runs(db: apsw.Connection, after: int) -> tuple[list[Run], int]:
 
 
 def keep_last_id(db: apsw.Connection, run: int) -> None:
-    """Before the events of a run are removed: SQLite would use the ids of the last ones again."""
+    """Called before the events of a run are removed: SQLite would otherwise reuse the ids of the last ones."""
     newest = db.execute("SELECT id, run FROM events ORDER BY id DESC LIMIT 1").fetchone()
     if newest is not None and newest[1] == run:
         db.execute("DELETE FROM events WHERE run = ?", (_NO_RUN,))

@@ -1,6 +1,6 @@
-"""Where a database may lie: on which file systems, and in a folder whose name is as durable as what is in it.
+"""Where a database may be located: on which file systems, and in a folder whose name is durable, too.
 
-SQLite's write-ahead log needs memory shared by all processes that use the file, and locks that hold; a network
+SQLite's write-ahead log needs memory shared by all processes that use the file, and reliable locks; a network
 file system has neither. It would seem to work, and lose events.
 """
 
@@ -35,13 +35,13 @@ def refuse_network(path: Path) -> None:
 
 
 def file_system_of(path: Path, mounts: str) -> str:
-    """The type of the file system a path is on, by the text of /proc/mounts."""
+    """The type of the file system that contains a path, by the text of /proc/mounts."""
     where = path.resolve()
     deepest, found = -1, ""
     for line in mounts.splitlines():
         _, point, kind, *_ = line.split(" ")
         mounted = Path(_unescaped(point) if "\\" in point else point)
-        # Of two mounts on one point the later one is what is seen.
+        # Of two mounts at one point the later one is visible.
         if where.is_relative_to(mounted) and len(mounted.parts) >= deepest:
             deepest, found = len(mounted.parts), kind
     return found
@@ -52,7 +52,7 @@ def _unescaped(point: str) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """SQLite syncs the names in the folder of a database; that of the folder itself is lost with the power."""
+    """Create the folder durably: SQLite syncs the names in it, but not the folder's own name."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

@@ -1,4 +1,4 @@
-"""Queues and workers in SQL: what waits in pools, and which workers have been seen."""
+"""Queues and workers in SQL: waiting runs of pools, and which workers have been seen."""
 
 from typing import Any, Final
 
@@ -95,7 +95,7 @@ def load_of(
     left: float,
     oldest_at: str | None,
 ) -> PoolLoad:
-    """From the sums of a pool."""
+    """Computed from the sums for a pool."""
     return PoolLoad(
         pool=pool,
         waiting=int(ready),

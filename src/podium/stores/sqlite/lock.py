@@ -1,14 +1,14 @@
-"""Whose turn it is to write, among processes.
+"""Fair write lock among processes.
 
-SQLite lets one process write at a time, but those that wait only look again now and then: with four writers some
-wait for seconds. The kernel wakes a waiter at once, so a lock of its own, in a file beside the database, is taken
+SQLite lets one process write at a time, but waiting processes only poll: with four writers some wait for
+seconds. The kernel wakes a waiter immediately, so a separate lock, in a file beside the database, is taken
 before every write transaction.
 
-The lock has a gate. Whoever waits for the lock is in the gate, and nobody gets past it; without it, a process
-that has just written takes the lock again before the one it woke has come to its senses.
+The lock has a gate. A process that waits for the lock holds the gate, and no other gets past it; otherwise a
+process that has just written would take the lock again before the process it woke gets to run.
 
-The locks belong to the open file, not to the process, so two stores in one process exclude each other too; they
-go when the process ends, however it ends.
+The locks belong to the open file, not to the process, so two stores in one process exclude each other, too;
+they are released when the process ends, however it ends.
 """
 
 import fcntl
@@ -39,14 +39,16 @@ class FileLock:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def try_take(self) -> bool:
-        """Take it if it is free and nobody waits for it."""
+        """Take it if it is free and no other process waits for it."""
         if not self._try(_BOTH):
             return False
         self._give(_GATE)
         return True
 
     def take_within(self, seconds: float) -> bool:
-        """Wait for it, but no longer than that; then nothing of the wait remains, as a thread in the kernel would."""
+        """Wait for it, at most this long; after that, nothing of the wait remains, unlike a thread blocked in
+        the kernel.
+        """
         deadline = time.monotonic() + seconds
         if not self._try_until(deadline, _GATE):
             return False

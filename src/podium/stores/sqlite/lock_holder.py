@@ -1,7 +1,8 @@
-"""Which process holds the write lock of a database, for messages: a stopped one keeps all others from writing.
+"""Which process holds the write lock of a database, for messages: a stopped one prevents all others from
+writing.
 
-The kernel lists SQLite's own lock, with its holder, in /proc/locks. To ask for it with `fcntl` would mean to open the
-file, and to close it again would drop the locks that this process has on it.
+The kernel lists SQLite's own lock, with its holder, in /proc/locks. Querying it with `fcntl` would require
+opening the file, and closing it again would release the locks that this process has on it.
 """
 
 import os
@@ -14,7 +15,7 @@ _STOPPED: Final = "Tt"
 
 
 def describe_holder(path: Path) -> str:
-    """What to do about the process that holds the lock, or where to look if it is not known."""
+    """What to do about the process that holds the lock, or where to look if it is unknown."""
     pid = _holder(path) or _stopped_user(path)
     if pid is None or pid == os.getpid():
         return f"see with `fuser {path}.lock` whether another process holds it, or whether the disk is overloaded"
@@ -27,7 +28,7 @@ def describe_holder(path: Path) -> str:
 
 
 def is_stopped(path: Path) -> bool:
-    """Whether the process that holds the lock is suspended until another one lets it continue."""
+    """Whether the process that holds the lock is stopped until another one lets it continue."""
     pid = _holder(path)
     return pid is not None and _state(pid) in _STOPPED
 
@@ -53,7 +54,7 @@ def _holder(path: Path) -> int | None:
 
 
 def _stopped_user(path: Path) -> int | None:
-    """A stopped process with the lock file open: outside of a transaction the kernel names no holder."""
+    """A stopped process with the lock file open: outside of a transaction the kernel lists no holder."""
     lock = f"{path}.lock"
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and _state(int(process.name)) in _STOPPED and _has_open(process, lock):

@@ -211,7 +211,7 @@ def find(db: apsw.Connection, run_id: str, keys: Iterable[bytes]) -> list[EventR
 def _one(db: apsw.Connection, sql: str, values: tuple[str | bytes | None, ...]) -> Any | None:
     try:
         return db.execute(sql, values).fetchone()
-    except UnicodeEncodeError:  # half a character: no id, and no run has it
+    except UnicodeEncodeError:  # a lone surrogate: not an id, so no run has it
         return None
 
 

@@ -1,4 +1,4 @@
-"""Looking after the file: removing runs, counting, checking, copying."""
+"""Maintenance of the file: removing runs, counting, checking, copying."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from podium.stores.sqlite import audit, contents, feed, log
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.moments import Moment
 
-# Rows deleted in one transaction: some milliseconds, so that others get their turn.
+# Rows deleted in one transaction: a few milliseconds, so that others can write in between.
 _BATCH_SIZE: Final = 2000
 
 _BURY: Final = (
@@ -26,7 +26,7 @@ _LINES: Final = "(SELECT number FROM lines WHERE run = ?)"
 
 
 def remove(db: apsw.Connection, at: Moment, run_id: str) -> None:
-    """Take a run out of sight for good, leaving a tombstone; its events and steps are deleted bit by bit."""
+    """Make a run invisible for good, leaving a tombstone; its events and steps are deleted in small batches."""
     number = log.number_of(db, run_id)
     undelivered = db.execute(
         "SELECT EXISTS (SELECT 1 FROM lines WHERE run = ? AND waiting > 0)", (number,)
@@ -94,7 +94,9 @@ _ORPHANS: Final = (
 
 
 def problems(db: apsw.Connection) -> Iterator[str]:
-    """Everything that is wrong, in words. The caller opens a transaction, so that all is seen at one moment."""
+    """Everything that is wrong, in words. The caller opens a transaction, so that all checks see the same
+    snapshot.
+    """
     for (line,) in db.execute("PRAGMA integrity_check"):
         if line != "ok":
             yield f"the file is damaged: {line}"
@@ -149,7 +151,7 @@ def all_problems(database: Database) -> list[str]:
 
 
 def backup(database: Database, target: Path) -> None:
-    """Copy the database as it is at one moment, while others keep writing."""
+    """Copy a snapshot of the database while others keep writing."""
     if target.exists():
         raise StoreUnavailable(f"{target} exists; choose another name for the backup")
     part = target.with_name(target.name + ".part")
@@ -157,9 +159,11 @@ def backup(database: Database, target: Path) -> None:
     source, copy = database.connect(), apsw.Connection(str(part))
     try:
         with copy.backup("main", source, "main") as copying:
-            # In one go: step by step, every commit of another process would start it again.
+            # All pages in one step: with several steps, every commit of another process would restart the
+            # copy.
             copying.step(-1)
-        # Whoever drives runs of the store, or delivers from it, does not do so in the copy. Generations stay.
+        # The drivers and relays of the store do not work on the copy, so leases and claims are released.
+        # Generations are kept.
         copy.execute("UPDATE leases SET owner = '', expires = 0 WHERE owner <> ''")
         copy.execute("UPDATE lines SET owner = '', held_until = NULL WHERE owner <> ''")
     finally:

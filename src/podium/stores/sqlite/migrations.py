@@ -1,7 +1,7 @@
-"""Bringing a database to the schema this code knows, once, whoever comes first.
+"""Migrates a database to the schema of this code, once, by the first process that needs it.
 
-The number of a migration becomes the database's `user_version`, which every write transaction reads: a process that
-was started before a migration is refused instead of writing by old rules.
+The number of a migration becomes the database's `user_version`, which every write transaction reads: a
+process that was started before a migration is refused instead of writing by old rules.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from podium.errors import StoreVersion
 from podium.log.times import Timestamp
 from podium.stores.migration_plan import Migration, check_version, migrations_of, missing
 
-# "Podm": tells a database of ours from any other.
+# "Podm": identifies Podium's databases.
 APPLICATION_ID: Final = 0x506F646D
 
 _HISTORY: Final = (
@@ -26,7 +26,9 @@ def known() -> tuple[Migration, ...]:
 
 
 def check_ours(db: apsw.Connection, path: object) -> int:
-    """The version of the database, 0 if it is new. Refuses a file of somebody else before anything is changed."""
+    """The version of the database, 0 if it is new. Refuses a file of another program before anything is
+    changed.
+    """
     application, version = db.pragma("application_id"), db.pragma("user_version")
     has_tables = db.execute("SELECT EXISTS (SELECT 1 FROM sqlite_schema)").get
     if application != APPLICATION_ID and (has_tables or application or version):
@@ -35,14 +37,14 @@ def check_ours(db: apsw.Connection, path: object) -> int:
 
 
 def check_still(found: int, wanted: int, path: object) -> None:
-    """Asked in every write transaction: has somebody migrated or replaced the file since it was opened?"""
+    """Called in every write transaction: refuses a file that was migrated or replaced since it was opened."""
     if found != wanted:
         check_version(found, wanted, path)
         raise StoreVersion(f"{path} had schema {wanted} and now has {found}: it was replaced; open it again")
 
 
 def current_version(db: apsw.Connection, path: object, migrations: tuple[Migration, ...]) -> int | None:
-    """The version of a database that has everything; None if something is missing or it cannot be read now."""
+    """The version of a database that is up to date; None if a migration is missing or it cannot be read now."""
     newest = migrations[-1].number
     try:
         if check_ours(db, path) != newest or db.pragma("journal_mode") != "wal":
@@ -54,7 +56,7 @@ def current_version(db: apsw.Connection, path: object, migrations: tuple[Migrati
 
 
 def migrate(db: apsw.Connection, path: object, at: Timestamp, migrations: tuple[Migration, ...]) -> int:
-    """Apply what is missing, in one transaction; the caller holds the write lock. Returns the version then."""
+    """Apply what is missing, in one transaction; the caller holds the write lock. Returns the new version."""
     newest = migrations[-1].number
     check_version(check_ours(db, path), newest, path)
     db.execute("PRAGMA journal_mode = WAL")

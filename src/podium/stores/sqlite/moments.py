@@ -1,4 +1,4 @@
-"""A moment as the store sees it: the wall clock for people, the boot-time clock for what decides."""
+"""A moment as the store sees it: the wall clock for people, the boot-time clock for decisions."""
 
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Moments:
-    """Where moments come from. Asked inside a transaction, so that they rise with the log."""
+    """The source of moments. Called inside a transaction, so that they rise with the log."""
 
     def __init__(self, clock: Clock, boot: str) -> None:
         self._clock = clock

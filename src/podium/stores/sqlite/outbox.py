@@ -33,9 +33,10 @@ _FREE_LINE: Final = (
     "WHERE b.bus = ? AND b.state = 'open' AND l.waiting > 0 AND (l.boot <> ? OR "
     "(coalesce(l.held_until <= ?, true) AND coalesce(l.not_before <= ?, true))) ORDER BY l.turn, l.number LIMIT 1"
 )
-# Of runs that were removed, some events may still be there.
+# Some events of removed runs may still exist.
 _EVENTS_FROM: Final = (
-    "SELECT e.run, e.run_seq, r.plan_id, e.event_type, e.payload FROM events e LEFT JOIN runs r ON r.number = e.run "
+    "SELECT e.run, e.run_seq, r.tenant_id, r.plan_id, e.event_type, e.payload "
+    "FROM events e LEFT JOIN runs r ON r.number = e.run "
     "WHERE (e.run, e.run_seq) > (?, ?) ORDER BY e.run, e.run_seq LIMIT ?"
 )
 _REMOVE_WAITING: Final = (
@@ -77,7 +78,7 @@ _TAKE_DEAD: Final = (
 
 
 def add_bus(db: apsw.Connection, bus: str, first_state: rules.BusState, only: BusFilter | None) -> str:
-    """The state of the bus then, which may have been there before."""
+    """The resulting state of the bus, which may have existed before."""
     db.execute(
         "INSERT INTO buses (bus, state, wanted) VALUES (?, ?, ?) ON CONFLICT (bus) DO NOTHING",
         (bus, first_state.value, encode_filter(only or ALL_EVENTS)),
@@ -100,13 +101,13 @@ def fill_some(db: apsw.Connection, bus: str) -> bool:
     if not found:
         db.execute("UPDATE buses SET state = 'open' WHERE number = ?", (number,))
         return False
-    rows: list[tuple[int, int, str | None, str, bytes]] = found
-    for (run, plan_id), events in groupby(rows, key=itemgetter(0, 2)):
+    rows: list[tuple[int, int, str | None, str | None, str, bytes]] = found
+    for (run, tenant_id, plan_id), events in groupby(rows, key=itemgetter(0, 2, 3)):
         # A run without a plan id was removed.
         seqs = [
             seq
-            for _, seq, _, kind, payload in events
-            if plan_id is not None and wants(plan_id, kind, payload)
+            for _, seq, _, _, kind, payload in events
+            if plan_id is not None and tenant_id is not None and wants(tenant_id, plan_id, kind, payload)
         ]
         if seqs:
             _fill_line(db, number, run, seqs)
@@ -117,7 +118,7 @@ def fill_some(db: apsw.Connection, bus: str) -> bool:
 def _fill_line(db: apsw.Connection, bus: Any, run: Any, run_seqs: list[Any]) -> None:
     line = db.execute(_ADD_TO_LINE, (bus, run, 0)).get
     before = db.total_changes()
-    # What was appended since the bus was added is there already.
+    # Events that were appended since the bus was added are there already.
     db.executemany(
         "INSERT OR IGNORE INTO outbox (line, run_seq) VALUES (?, ?)", [(line, seq) for seq in run_seqs]
     )
@@ -126,7 +127,7 @@ def _fill_line(db: apsw.Connection, bus: Any, run: Any, run_seqs: list[Any]) -> 
 
 
 def remove_bus(db: apsw.Connection, bus: str) -> None:
-    """From now on it gets nothing and cannot be claimed."""
+    """From now on it receives nothing and cannot be claimed."""
     db.execute("UPDATE buses SET state = 'removing' WHERE bus = ?", (bus,))
 
 
@@ -151,11 +152,15 @@ def remove_some(db: apsw.Connection, bus: str) -> bool:
 
 
 def enqueue(db: apsw.Connection, run: int, stored: Sequence[EventRecord]) -> None:
-    """New events of a run, for every bus that wants them."""
+    """Add new events of a run for every bus that wants them."""
     buses = "SELECT number, wanted FROM buses WHERE state <> 'removing' ORDER BY number"
     for bus, wanted in db.execute(buses).fetchall():
         wants = decode_filter(wanted).wants
-        seqs = [one.run_seq for one in stored if wants(one.run.plan_id, one.event_type, one.payload)]
+        seqs = [
+            one.run_seq
+            for one in stored
+            if wants(one.run.tenant_id, one.run.plan_id, one.event_type, one.payload)
+        ]
         if seqs:
             _enqueue(db, bus, run, seqs)
 

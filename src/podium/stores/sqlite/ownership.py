@@ -1,21 +1,18 @@
-"""Leases, limits and the queue in SQL.
+"""Leases and limits in SQL.
 
-A slot is a live lease of a run; limits count these leases inside the transaction that takes another, so there is no
-moment at which more runs are live than a limit allows.
+A slot is a live lease of a run; limits count these leases inside the transaction that takes another, so at no
+moment are more runs live than a limit allows.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from itertools import groupby
 from math import inf
 from typing import Any, Final
 
 import apsw
-import msgspec
 from msgspec.structs import replace
 
-from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
 from podium.log.runs import Run
@@ -24,9 +21,9 @@ from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
 
 Scope = tuple[str, str, str]
-FindRun = Callable[[apsw.Connection, Moment, str], int | None]
 
-# What the column `boot` says of a lease that never lapses, and so outlives this boot: `expires` is infinite then.
+# Value of the column `boot` for a lease that never lapses, and so outlives this boot: `expires` is infinite
+# then.
 _ANY_BOOT: Final = ""
 _LIVE: Final = f"l.owner <> '' AND l.boot IN (?, '{_ANY_BOOT}') AND l.expires > ?"
 _LIVE_RUNS: Final = (
@@ -38,28 +35,6 @@ _PARKED_RUNS: Final = (
     "SELECT count(*), r.tenant_id, r.project_id, r.plan_id, r.concurrency_key FROM runs r "
     "INDEXED BY runs_keeping_slot WHERE r.keeps_slot AND r.status IN ('RUNNING', 'PAUSED') "
     f"AND r.tenant_id IN (SELECT tenant_id FROM limits) AND {NOT_LIVE} GROUP BY 2, 3, 4, 5"
-)
-_OF_ENGINE: Final = f"coalesce(r.engine_provider, '{LOCAL}') = ?"
-# From one tenant to the next through the index, however many runs each has.
-_TENANTS_WAITING: Final = (
-    "WITH RECURSIVE waiting_tenants (tenant_id) AS ("
-    "SELECT min(tenant_id) FROM runs WHERE waiting "
-    "UNION ALL SELECT (SELECT min(tenant_id) FROM runs WHERE waiting AND tenant_id > w.tenant_id) "
-    "FROM waiting_tenants w WHERE w.tenant_id IS NOT NULL) "
-    "SELECT w.tenant_id, coalesce(t.served, 0) FROM waiting_tenants w LEFT JOIN tenants t USING (tenant_id) "
-    "WHERE w.tenant_id IS NOT NULL"
-)
-_FIRST_WAITING: Final = (
-    "SELECT -r.priority, r.number FROM runs r INDEXED BY runs_waiting "
-    f"WHERE waiting AND r.tenant_id = ? AND r.pool IS NULL "
-    f"AND (r.start_at IS NULL OR r.start_at <= ?) AND {NOT_LIVE} AND {_OF_ENGINE} "
-    "AND r.project_id NOT IN (SELECT value FROM json_each(?)) AND r.plan_id NOT IN (SELECT value FROM json_each(?)) "
-    "AND (r.concurrency_key IS NULL OR r.concurrency_key NOT IN (SELECT value FROM json_each(?))) "
-    "ORDER BY r.priority DESC, r.number LIMIT 1"
-)
-_STARTED_WITHOUT_HOLDER: Final = (
-    "SELECT r.number, r.tenant_id, r.project_id, r.plan_id, r.concurrency_key FROM runs r "
-    f"WHERE r.status IN ('RUNNING', 'PAUSED') AND r.pool IS NULL AND {NOT_LIVE} AND {_OF_ENGINE} ORDER BY r.number"
 )
 _TAKE: Final = (
     "INSERT INTO leases (run, attempt, owner, generation, boot, expires) VALUES (?, ?, ?, 1, ?, ?) "
@@ -104,7 +79,7 @@ def live_lease(db: apsw.Connection, at: Moment, number: int, run_id: str, attemp
 
 
 def held_generation(db: apsw.Connection, number: int, attempt: str) -> int | None:
-    """The generation of a lease that somebody holds, lapsed or not: it is theirs until another takes it."""
+    """The generation of a held lease, lapsed or not: it belongs to its holder until another process takes it."""
     sql = "SELECT generation FROM leases WHERE run = ? AND attempt = ? AND owner <> ''"
     row = db.execute(sql, (number, attempt)).fetchone()
     return row[0] if row is not None else None
@@ -145,7 +120,7 @@ def held_lease(db: apsw.Connection, at: Moment, number: int, run_id: str) -> Hel
     lease = _lease(at, (run_id, owner, generation, expires), "")
     if boot in (at.boot, _ANY_BOOT):
         return HeldLease(lease=lease, is_live=expires > at.elapsed)
-    # The clock of another boot says nothing here, and its holder is gone: the run's last change is what is known.
+    # Times of another boot are meaningless here, and its holder is gone: only the run's last change is known.
     return HeldLease(lease=replace(lease, expires_at=updated_at), is_live=False)
 
 
@@ -159,7 +134,7 @@ def give_up_all(db: apsw.Connection, number: int) -> None:
 
 
 def slot_line(db: apsw.Connection, at: Moment, run: Run) -> SlotLine:
-    """The runs with this one's key that are live, and those that wait."""
+    """The live runs with this one's key, and those that wait."""
     if run.concurrency_key is None:
         return SlotLine((), ())
     asked = (at.boot, at.elapsed, run.identity.tenant_id, run.concurrency_key)
@@ -197,7 +172,7 @@ def remove_limit(db: apsw.Connection, tenant_id: str, scope: str, name: str) -> 
 
 
 def full_limit(db: apsw.Connection, at: Moment, scopes: Iterable[Scope]) -> str | None:
-    """The first of these limits that leaves no room for another run, in words."""
+    """The first of these limits that a further run would exceed, in words."""
     found = list(scopes)
     set_limits = {limit[:3]: limit.most for limit in limits(db, found[0][0])}
     if not set_limits:
@@ -235,62 +210,3 @@ def scopes_of(tenant: str, project: str, plan: str, concurrency: str | None) -> 
     yield tenant, "plan", plan
     if concurrency is not None:
         yield tenant, "concurrency", concurrency
-
-
-# --- the queue ------------------------------------------------------------------------------------
-
-
-class _Tenant(msgspec.Struct, frozen=True, order=True):
-    live: int
-    served: int
-    name: str
-
-
-def next_waiting(db: apsw.Connection, at: Moment, provider: str) -> int | None:
-    """The number of the engine's run that is to start next; its tenant's turn is noted.
-
-    Tenants with fewer live runs come first, then the one served longest ago; among those never served, and
-    within a tenant, priority and then age decide.
-    """
-    live = live_runs(db, at)
-    tenants = sorted(
-        _Tenant(live[name, "tenant", name], served, name) for name, served in db.execute(_TENANTS_WAITING)
-    )
-    full = _full_scopes(db, at)
-    for _, equals in groupby(tenants, key=lambda tenant: (tenant.live, tenant.served)):
-        first = [(_first_waiting(db, at, tenant.name, full, provider), tenant.name) for tenant in equals]
-        found = [(run, name) for run, name in first if run is not None]
-        if found:
-            (_, number), name = min(found)
-            db.execute(SERVED, (name,))
-            return number
-    return None
-
-
-def next_lapsed(db: apsw.Connection, at: Moment, provider: str) -> int | None:
-    """The oldest started run of the engine that has no holder and for which there is a slot."""
-    full = _full_scopes(db, at)
-    for number, *of_run in db.execute(_STARTED_WITHOUT_HOLDER, (at.boot, at.elapsed, provider)):
-        if not full or full.isdisjoint(scopes_of(*of_run)):
-            return int(number)
-    return None
-
-
-def _full_scopes(db: apsw.Connection, at: Moment) -> set[Scope]:
-    rows: list[Any] = db.execute("SELECT tenant_id, scope, name, most FROM limits").fetchall()
-    taken = runs_with_slots(db, at) if rows else Counter()
-    return {(tenant, scope, name) for tenant, scope, name, most in rows if taken[tenant, scope, name] >= most}
-
-
-def _first_waiting(
-    db: apsw.Connection, at: Moment, tenant: str, full: set[Scope], provider: str
-) -> tuple[int, int] | None:
-    if (tenant, "tenant", tenant) in full:
-        return None
-    closed = [
-        msgspec.json.encode([name for of, scope, name in full if (of, scope) == (tenant, kind)]).decode()
-        for kind in ("project", "plan", "concurrency")
-    ]
-    asked = (tenant, at.text, at.boot, at.elapsed, provider, *closed)
-    row: Any | None = db.execute(_FIRST_WAITING, asked).fetchone()
-    return (row[0], row[1]) if row is not None else None

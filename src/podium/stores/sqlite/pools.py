@@ -1,7 +1,7 @@
 """Runs of pools in SQL: claimed many at a time, renewed with one statement, parked while they wait.
 
-A batch is chosen first and taken then. Whether a run may start because of its key does not depend on the rest of the
-batch: only on the runs of its key that are older, or had their turn.
+A batch is first selected and then claimed. Whether a run may start because of its key does not depend on the
+rest of the batch: only on the runs of its key that are older, or had their turn.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ _WOKEN: Final = (
     "AND r.wake_at <= ? "
     "ORDER BY r.wake_at, r.number"
 )
-# From one tenant to the next through the index.
+# Skips from one tenant to the next in the index.
 _TENANTS: Final = (
     "WITH RECURSIVE queued (tenant_id) AS ("
     "SELECT min(tenant_id) FROM runs WHERE waiting AND pool = ?1 AND pool IS NOT NULL AND wake_at IS NULL "
@@ -54,7 +54,7 @@ _OF_KEY: Final = (
     f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE tenant_id = ? AND concurrency_key = ? AND status IN {_OPEN} "
     "AND concurrency_limit IS NOT NULL AND {which} LIMIT ?)"
 )
-# Counted no further than to the limit, however many wait.
+# Counted only up to the limit, however many wait.
 _OLDER: Final = _OF_KEY.format(which="number < ?")
 _YOUNGER: Final = _OF_KEY.format(which="has_turn AND number > ?")
 _QUEUED: Final = (
@@ -115,7 +115,7 @@ def _choose(
         for number, may_start, needs_slot, scopes in _candidates(db, sql, asked):
             if len(chosen) == limit:
                 return chosen
-            # A parked run has kept its slot. One that a signal has woken before its turn does not start.
+            # A parked run has kept its slot. A run that a signal has woken before its turn does not start.
             if not needs_slot or room.take(scopes):
                 chosen.append((number, bool(may_start)))
     chosen += [(number, True) for number in _queued(db, at, pool, room, limit - len(chosen), tenants)]
@@ -161,10 +161,10 @@ def _queued(
 
 
 def _with_turn(db: apsw.Connection, rows: Iterator[Any]) -> Iterator[_Queued]:
-    """Those for whose key there is room.
+    """The runs that the limits of their keys admit.
 
-    If a run has to wait for its key, so do younger runs of the key with the same limit or a lower one: nothing is
-    counted for them. Priority decides the order of rows, so that an older run of the key may still follow.
+    If a run has to wait for its key, so do younger runs of the key with the same limit or a lower one:
+    nothing is counted for them. Rows are ordered by priority, so an older run of the key may still follow.
     """
     refused: dict[str, tuple[int, int]] = {}
     for number, _, tenant, project, plan, key, priority, limit in rows:
@@ -181,7 +181,7 @@ def _with_turn(db: apsw.Connection, rows: Iterator[Any]) -> Iterator[_Queued]:
 
 
 class _TenantQueue:
-    """The queued runs of one tenant, first the one that starts next."""
+    """The queued runs of one tenant, in the order of their starts."""
 
     def __init__(self, tenant: str, room: "_Room", served: int, rows: Iterator[_Queued]) -> None:
         self.tenant = tenant
@@ -208,16 +208,16 @@ class _TenantQueue:
         return True
 
     def close(self) -> None:
-        """A statement that is not read to its end keeps others from committing."""
+        """An unfinished statement prevents others from committing."""
         self._rows = None
 
 
 class _Room:
-    """How many more runs each limit has room for; without limits nothing is counted."""
+    """How many more runs each limit admits; without limits nothing is counted."""
 
     def __init__(self, db: apsw.Connection, at: Moment) -> None:
         self._db, self._at = db, at
-        # Who is served next follows from the live runs; what a limit has room for, also from the parked ones.
+        # The turn of a tenant depends on its live runs; the capacity of a limit also on the parked ones.
         self._live: Counter[Scope] = Counter()
         self._taken: Counter[Scope] = Counter()
         self._is_counted = False

@@ -1,4 +1,4 @@
-"""Create a run as a part of another change."""
+"""Creates a run as a part of another change."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from podium.stores.sqlite.moments import Moment
 
 
 def checked_run(run: PreparedRun) -> Sequence[rules.Content]:
-    """As for `create_run`; what is hashed is hashed before anything is locked."""
+    """As in `create_run`; contents are hashed before anything is locked."""
     check_new_run(run.new)
     texts.check_texts_of_run(run.new)
     texts.check_contents(run.contents)
@@ -27,7 +27,7 @@ def checked_run(run: PreparedRun) -> Sequence[rules.Content]:
 def create(
     db: apsw.Connection, at: Moment, run: PreparedRun, contents: Sequence[rules.Content]
 ) -> CreatedRun:
-    """Refused before anything is written."""
+    """Refuses before anything is written."""
     created, number = log.create_run(db, at, run.new, run.writes)
     if number is not None:
         contents_sql.keep(db, number, contents)

@@ -1,4 +1,4 @@
-"""Rows as values, and values as rows: which columns make a run or an event, and how."""
+"""Conversion between rows and values: which columns make a run or an event."""
 
 from binascii import unhexlify
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ def identity_of(row: Sequence[Any]) -> RunIdentity:
 
 
 def run_of(row: Sequence[Any]) -> Run:
-    """A row of `RUN_COLUMNS`."""
+    """From a row of `RUN_COLUMNS`."""
     return Run(
         identity=identity_of(row[:6]),
         run_request_id=row[6],
@@ -67,7 +67,7 @@ def run_of(row: Sequence[Any]) -> Run:
 
 
 def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:
-    """A row of `EVENT_COLUMNS`."""
+    """From a row of `EVENT_COLUMNS`."""
     seq, event_id, event_type, step_id, logical, engine, key, emitted_at, persisted_at, payload = row
     return EventRecord(
         run, seq, event_id, event_type, step_id, logical, engine, key.hex(), emitted_at, persisted_at, payload
@@ -75,7 +75,7 @@ def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:
 
 
 def event_row(number: int, record: EventRecord) -> tuple[Any, ...]:
-    """What `INSERT_EVENT` takes."""
+    """The parameters of `INSERT_EVENT`."""
     return (
         number,
         record.run_seq,
@@ -92,7 +92,7 @@ def event_row(number: int, record: EventRecord) -> tuple[Any, ...]:
 
 
 def records_of(run: RunIdentity, rows: Iterable[Sequence[Any]]) -> list[EventRecord]:
-    # Not by calling record_of: a log has hundreds of thousands of rows.
+    # Does not call `record_of`, because a log has hundreds of thousands of rows.
     return [
         EventRecord(
             run, seq, event_id, event_type, step_id, logical, engine, key.hex(), emitted, persisted, payload

@@ -1,4 +1,4 @@
-"""Schedules in SQL. Of several that change one revision, the first that commits has changed it."""
+"""Schedules in SQL. If several change the same revision, only the first one to commit succeeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -64,7 +64,7 @@ def change(
     run: PreparedRun | None,
     contents: Mapping[str, bytes] | None,
 ) -> Change:
-    """What is hashed is hashed before anything is locked."""
+    """Contents are hashed before anything is locked."""
     schedule_rows.check_schedule(schedule)
     texts.check_contents(contents or ())
     prepared = rules.contents_of(contents) if contents is not None else None

@@ -1,4 +1,4 @@
-"""Schedules in the store. What the statements say is in `schedule_sql.py`, loaded with the first schedule."""
+"""Schedules in the store. The statements are in `schedule_sql.py`, imported with the first schedule."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from podium.access.sessions import (
 )
 from podium.log.times import Timestamp
 
-# Of many that have expired some go with each new one.
+# Expired rows are deleted in batches of this size, with each new one.
 _MAX_REMOVED: Final = 100
 _EXPIRED: Final = (
     "DELETE FROM {table} WHERE sha256 IN (SELECT sha256 FROM {table} WHERE expires_at <= ? LIMIT ?)"

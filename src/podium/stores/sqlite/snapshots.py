@@ -22,7 +22,7 @@ _SAVE_STEP: Final = (
     "ON CONFLICT (run, step_id) DO UPDATE SET body = excluded.body"
 )
 _encode: Final = msgspec.json.encode
-# Made with the first of each type: a process that drives a run reads none.
+# Created with the first value of a type: a process that drives a run reads none.
 _decoder: Final = cache(msgspec.json.Decoder)
 
 

@@ -1,10 +1,11 @@
 """The store in one SQLite file.
 
-Everything that changes does so in a write transaction of `writer.py`; reads go through a connection of their own and
-never wait for writers. Each part of the port is a module `store_*.py`; what its statements say is in the module that it
-names, and the tables are explained in `migrations/`.
+Every change is made in a write transaction of `writer.py`; reads use a connection of their own and never wait
+for writers. Each part of the port is a module `store_*.py`, which names the module with its statements; the
+tables are explained in `migrations/`.
 
-A store belongs to the event loop it was opened on. Several stores, in one process or in many, may share a file.
+A store belongs to the event loop it was opened on. Several stores, in one process or in many, may share a
+file.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ class SqliteStore(
             lambda db: maintenance.remove(db, self._writer.moment, run_id), touches=run_id
         )
         while await self._writer.write(maintenance.remove_some):
-            await asyncio.sleep(0)  # others come in between, and it can be cut short
+            await asyncio.sleep(0)  # other tasks run in between, and it can be cancelled
 
     async def stats(self) -> StoreStats:
         from podium.stores.sqlite import maintenance
@@ -72,13 +73,13 @@ class SqliteStore(
         return await self._in_thread(lambda: maintenance.all_problems(self._database))
 
     async def backup(self, target: Path) -> None:
-        """Copy the database as it is now, while others keep writing."""
+        """Copy the current state of the database while others keep writing."""
         from podium.stores.sqlite import maintenance
 
         await self._in_thread(lambda: maintenance.backup(self._database, target))
 
     async def vacuum(self) -> None:
-        """Give the space of removed runs back to the file system. Nobody writes meanwhile."""
+        """Return the space of removed runs to the file system. Blocks writers while it runs."""
         await self._writer.alone(lambda db: db.execute("VACUUM").fetchall())
 
 

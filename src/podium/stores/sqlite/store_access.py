@@ -1,6 +1,6 @@
-"""Who may do something, and who did: the audit log, tokens, sessions and tenants.
+"""Access control: the audit log, tokens, sessions and tenants.
 
-What the statements say is in `audit.py`, `tokens.py`, `sessions.py` and `tenant_states.py`, loaded with the first use.
+The statements are in `audit.py`, `tokens.py`, `sessions.py` and `tenant_states.py`, imported on first use.
 """
 
 from collections.abc import Sequence

@@ -32,14 +32,13 @@ class SqliteBase:
         self, database: Database, lock: FileLock, moments: Moments, version: int, patience: float
     ) -> None:
         self._database = database
-        self._lock = lock
         self._moments = moments
         self._reader = database.connect()
         self._watching = Watching(self._data_version)
         self._writer = Writer(
             database, lock, moments, version=version, patience=patience, on_commit=self._watching.notify
         )
-        # For what takes long: lists, counts, checks.
+        # For operations that take long: lists, counts, checks.
         self._scans = ThreadPoolExecutor(max_workers=1, thread_name_prefix="podium-scan")
         self._closed = False
 
@@ -54,10 +53,11 @@ class SqliteBase:
         vfs: str | None = None,
         synchronous: str = "FULL",
     ) -> Self:
-        """Open a database, making or migrating it if need be.
+        """Open a database, creating or migrating it if necessary.
 
-        `patience` is how long opening, and every write, waits for its turn before it raises `StoreUnavailable`. The
-        clock, the boot id, the VFS and the level of `synchronous` are replaced by tests only.
+        `patience` is how long opening, and every write, waits for its turn before it raises
+        `StoreUnavailable`. The clock, the boot id, the VFS and the level of `synchronous` are only replaced
+        by tests.
         """
         database = Database(Path(path).absolute(), vfs, synchronous)
         moments = Moments(clock or BootClock(), boot if boot is not None else boot_id())
@@ -88,7 +88,9 @@ class SqliteBase:
 
     @classmethod
     def _current_version(cls, database: Database) -> int | None:
-        """None if it has to be made or migrated. To look takes no lock: a stopped writer keeps no one from opening."""
+        """None if it has to be created or migrated. This check takes no lock, so a stopped writer does not
+        prevent opening.
+        """
         try:
             if not database.path.stat().st_size:
                 return None
@@ -129,10 +131,9 @@ class SqliteBase:
         await self._writer.close()
         self._scans.shutdown(wait=True)
         self._reader.close()
-        self._lock.close()
 
     def query(self, query: Callable[[apsw.Connection], _T]) -> _T:
-        """For what takes microseconds: a thread would cost more. Leaves no transaction open."""
+        """For queries that take microseconds: a thread would cost more. Leaves no transaction open."""
         if self._closed:
             raise StoreUnavailable(f"{self.path}: the store was closed; open it again")
         try:

@@ -1,4 +1,4 @@
-"""Queues and workers in the store. What the statements say is in `fleet.py`, loaded with the first use."""
+"""Queues and workers in the store. The statements are in `fleet.py`, imported on first use."""
 
 from podium.log.ids import RunId
 from podium.log.runs import Run

@@ -1,11 +1,10 @@
-"""Which process drives a run, and how many may run. What the statements say is in `ownership.py` and `pools.py`."""
+"""Which process drives a run, and how many may run. The statements are in `ownership.py` and `pools.py`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import apsw
 
-from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import HeldLease, Lease
 from podium.log.times import Timestamp
@@ -36,7 +35,7 @@ class SqliteLeases(SqliteBase):
                 return ownership.renew(db, at, held, ttl)
             if held is not None and held.owner != takes_over:
                 return None
-            # Whoever takes over a live run gets its slot with it.
+            # A process that takes over a live run also gets its slot.
             if held is None and not attempt:
                 run = log.get_run(db, run_id)
                 scopes = rules.scopes(run.identity, run.concurrency_key)
@@ -68,31 +67,6 @@ class SqliteLeases(SqliteBase):
         return self.query(
             lambda db: ownership.held_attempts(db, self._moments(), log.number_of(db, run_id), run_id)
         )
-
-    async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
-        return await self._claim_found(ownership.next_waiting, owner, ttl, provider)
-
-    async def claim_lapsed(
-        self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
-    ) -> Claimed | None:
-        return await self._claim_found(ownership.next_lapsed, owner, ttl, provider)
-
-    async def _claim_found(
-        self, find: ownership.FindRun, owner: str, ttl: timedelta | None, provider: str
-    ) -> Claimed | None:
-        texts.check_holder(owner)
-        if not texts.could_be_kept(provider):
-            return None
-
-        def change(db: apsw.Connection) -> Claimed | None:
-            at = self._writer.moment
-            number = find(db, at, provider)
-            if number is None:
-                return None
-            run = log.run_by_number(db, number)
-            return Claimed(run, ownership.take(db, at, number, run.identity.run_id, owner, ttl, ""))
-
-        return await self._writer.write(change)
 
     async def claim_of_pool(
         self,

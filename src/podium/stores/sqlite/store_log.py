@@ -1,4 +1,4 @@
-"""Runs and their events in the store. What the statements say is in `appending.py`, `log.py` and `attempts.py`."""
+"""Runs and their events in the store. The statements are in `appending.py`, `log.py` and `attempts.py`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
 
 
-# Read in one go on the event loop; longer reads let others have a turn in between.
+# Read in one batch on the event loop; longer reads let other tasks run in between.
 _BATCH_SIZE: Final = 200
 
 
@@ -78,7 +78,7 @@ class SqliteLog(SqliteBase):
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
     ) -> StartedAttempt:
-        # Loaded by workers: a run that this process drives has no attempts that others claim.
+        # Imported by workers only: a run that this process drives has no attempts that others claim.
         from podium.stores.sqlite.attempts import start_attempt
 
         texts.check_holder(claim.owner, claim.name)
@@ -104,7 +104,7 @@ class SqliteLog(SqliteBase):
 
     async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
         while True:
-            # Only while it is waited for: a caller that is busy with what it has got needs no looking.
+            # Only while it is awaited: a caller that is still processing a batch needs no monitoring.
             with self._watching.on(run_id) as changed:
                 while not (records := await self.read(run_id, after=after)):
                     await changed.wait()

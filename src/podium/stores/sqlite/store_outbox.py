@@ -1,4 +1,4 @@
-"""What the store has to deliver to buses. What the statements say is in `outbox.py`."""
+"""The outbox part of the store. The statements are in `outbox.py`."""
 
 import asyncio
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """Wake-ups, snapshots and checkpoints in the store.
 
-What the statements say is in `snapshots.py` and `checkpoints.py`.
+The statements are in `snapshots.py` and `checkpoints.py`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What tenants may ask: every statement here names the tenant."""
+"""Queries on behalf of tenants: every statement here names the tenant."""
 
 from typing import Any, Final
 
@@ -10,14 +10,20 @@ from podium.stores.listing import Dialect, Found, Listing, Place, Scan, further
 from podium.stores.sqlite.rows import RUN_COLUMNS, run_of
 
 _RUN_OF_TENANT: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE r.run_id = ? AND r.tenant_id = ?"
-# What a co-routine gives is in its order.
-_DIALECT: Final = Dialect(":{name}", "instr({within}, {text})", sorts_again=False)
+# The result of a co-routine is in its order.
+_DIALECT: Final = Dialect(
+    value=":{name}",
+    contains="instr({within}, {text})",
+    exists="EXISTS ({rows})",
+    merged="{runs}",
+    sorts_again=False,
+)
 
 
 def find(db: apsw.Connection, tenant_id: str, run_id: str) -> Run:
     try:
         row = db.execute(_RUN_OF_TENANT, (run_id, tenant_id)).fetchone()
-    except UnicodeEncodeError:  # half a character: no id, and no run has it
+    except UnicodeEncodeError:  # a lone surrogate: not an id, so no run has it
         row = None
     if row is None:
         raise RunNotFound(run_id)

@@ -51,7 +51,7 @@ def note_use(db: apsw.Connection, token_id: str, at: Timestamp) -> None:
 
 
 def _recorded(db: apsw.Connection, drafts: "Sequence[AuditDraft]") -> bool:
-    """Whether the statement before changed anything; only then is the decision about it recorded."""
+    """Whether the previous statement changed anything; only then is the decision about it recorded."""
     has_changed = db.changes() > 0
     if has_changed:
         record_audit(db, drafts)

@@ -1,8 +1,9 @@
-"""Telling watchers that there may be something to read.
+"""Notifies watchers that there may be something to read.
 
-What this process stores is told at once. What others store is noticed by asking SQLite for its `data_version`, which
-changes with every commit of another connection: often while things happen, ten times a second while nothing does. No
-read transaction stays open in between, so watchers never keep the write-ahead log from being taken up.
+Changes by this process are notified immediately. Changes by others are detected by SQLite's `data_version`,
+which changes with every commit of another connection: it is checked often while there is activity, and ten
+times a second otherwise. No read transaction stays open in between, so watchers never prevent checkpoints of
+the write-ahead log.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ _IDLE_SECONDS: Final = 0.1
 _SLOWING_DOWN: Final = 1.2
 
 
-# The watchers of all runs.
+# Key of the watchers of all runs.
 EVERY_RUN: Final = ""
 
 
@@ -49,9 +50,9 @@ class Watching:
                 changed.set()
 
     async def close(self) -> None:
-        """Wakes everybody; their next read says that the store is closed."""
+        """Wakes all watchers; their next read reports that the store is closed."""
         self.closed = True
-        self._tell_all()
+        self._notify_all()
         if self._looking is not None:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -64,15 +65,15 @@ class Watching:
             try:
                 seen = self._data_version()
             except Exception:
-                # Whatever is wrong with the file, those who read it next are told properly.
-                self._tell_all()
+                # Any error of the file is reported by the watchers' next read.
+                self._notify_all()
                 wait = _IDLE_SECONDS
                 continue
             if seen != version:
                 version, wait = seen, _SOON_SECONDS
-                self._tell_all()
+                self._notify_all()
             else:
                 wait = min(wait * _SLOWING_DOWN, _IDLE_SECONDS)
 
-    def _tell_all(self) -> None:
+    def _notify_all(self) -> None:
         self.notify(tuple(self._watchers))

@@ -1,20 +1,20 @@
 """One transaction at a time, and as few as possible.
 
-A caller alone commits on its own thread: handing work to another costs a tenth of a millisecond, as much as a good
-disk. As soon as a second caller waits, or a commit was slow, a writer thread takes over and commits what many callers
-asked for in one transaction (*group commit*); each gets its own answer after the shared COMMIT, never before. When it
-finds a single caller again, that one is alone again.
+A single caller commits on its own thread: handing work to another thread costs a tenth of a millisecond, as
+much as a good disk. As soon as a second caller waits, or a commit was slow, a writer thread takes over and
+commits the requests of many callers in one transaction (*group commit*); each gets its own answer after the
+shared COMMIT, never before. When there is only a single caller again, it commits by itself again.
 
-While the lock is held nothing waits for the disk: a commit is made durable, and the log is taken up into the file,
-after the lock was released and before anything is answered (see `durability.py`).
+The lock is never held while waiting for the disk: a commit is made durable, and the log is checkpointed into
+the file, after the lock was released and before anything is answered (see `durability.py`).
 
-A *change* is a function of the connection. It refuses (raises a `PodiumError`) before it writes anything, so that one
-refusal costs its neighbours nothing. If it fails in any other way the transaction is rolled back and the others are
-tried again one by one. Appends, which there are most of, are told apart from other changes: those to different runs
-are made together, with few statements for all of them.
+A *change* is a function of the connection. It refuses (raises a `PodiumError`) before it writes anything, so
+that a refusal does not affect its neighbours. If it fails in any other way the transaction is rolled back and
+the others are retried one by one. Appends, which are the most frequent changes, are processed separately:
+those to different runs are made together, with few statements for all of them.
 
-A caller that is cancelled, or that waited longer than the store's patience, may find its change stored all the same
-if the transaction had started. It has to ask again: keys make that harmless.
+A caller that is cancelled, or that waited longer than the store's patience, may find its change stored
+nevertheless if the transaction had started. It has to repeat the request: keys make that harmless.
 """
 
 import asyncio
@@ -43,35 +43,39 @@ from podium.stores.sqlite.wal_prealloc import WalRoom
 _T = TypeVar("_T")
 Change = Callable[[apsw.Connection], _T]
 
-# A commit that takes this long is felt on the event loop; the thread does the work until so many were quick again.
+# A commit that takes this long is noticeable on the event loop; the thread then does the work until this many
+# were fast again.
 _SLOW_SECONDS: Final = 0.05
 _QUICK_AGAIN: Final = 3
-# How long a caller may commit alone without letting others run: that is when it sees whether there are any.
+# How long a caller may commit by itself without letting others run: only then does it see whether there are
+# any.
 _ALONE_SECONDS: Final = 0.004
-# So that the first of a batch does not wait for hundreds behind it, and other processes get their turn.
+# Limits the wait of the first request of a batch, and lets other processes write.
 _MAX_BATCH: Final = 500
-# Appends looked up, then written, in one go: with more, the pages of the first are no longer in the processor's cache.
+# Appends looked up, then written, together: with more, the pages of the first are no longer in the
+# processor's cache.
 _MAX_APPENDS_TOGETHER: Final = 16
-# A process that is stopped inside a transaction does not continue by itself: it is named after this time.
+# A process that is stopped inside a transaction does not continue by itself: it is reported after this time.
 _STOPPED_SECONDS: Final = 1.0
-# How long the write-ahead log may become before it is taken up into the file.
+# The length of the write-ahead log at which it is checkpointed into the file.
 _CHECKPOINT_PAGES: Final = 1000
-# How long the turn is waited for to do that.
+# How long to wait for the lock to do that.
 _CHECKPOINT_SECONDS: Final = 0.1
 
 
 class _Request(msgspec.Struct, eq=False):
-    """A change on its way, and what became of it.
+    """A requested change, and its result.
 
-    Writer and caller may meet: the one takes it up while the other gives it up. Each says so first and looks at
-    what the other said then, so that at least one of them notices. Nothing is stored after a caller was told so.
+    Writer and caller may race: one takes the request up while the other gives it up. Each first sets its own
+    flag and then reads the other's, so that at least one of them notices. If a caller is informed that
+    nothing was stored, nothing will be.
     """
 
     change: Change[Any] | Append
     touches: str | None
-    # Outside of any transaction, with nobody else writing.
+    # Outside of any transaction, while no other process writes.
     alone: bool = False
-    # Whoever asked waits for this; None while it commits by itself.
+    # Awaited by the caller; None while the caller commits by itself.
     answer: asyncio.Future[Any] | None = None
     taken_up: bool = False
     given_up: bool = False
@@ -79,7 +83,7 @@ class _Request(msgspec.Struct, eq=False):
     error: BaseException | None = None
 
     def take_up(self) -> bool:
-        """Whether somebody still wants it."""
+        """Whether the caller still wants it."""
         self.taken_up = True
         return not (self.given_up or self.is_answered())
 
@@ -89,7 +93,7 @@ class _Request(msgspec.Struct, eq=False):
         return not self.taken_up
 
     def is_answered(self) -> bool:
-        """Also if the caller was cancelled."""
+        """Also true if the caller was cancelled."""
         return self.answer is not None and self.answer.done()
 
 
@@ -109,7 +113,7 @@ class Writer:
         self._database = database
         self._lock = lock
         self._moments = moments
-        # When the transaction under way started; for the changes that are part of it.
+        # When the current transaction started; for the changes that are part of it.
         self.moment = moments()
         self._version = version
         self._patience = patience
@@ -119,19 +123,19 @@ class Writer:
         self._db: apsw.Connection | None = None
         self._room = WalRoom(str(database.path))
         self._wal = WalSync(str(database.path))
-        # The length of the log after the last commit, and when it is to be taken up.
+        # The length of the log after the last commit, and the length at which it is to be checkpointed.
         self._wal_pages = 0
         self.checkpoint_pages = _CHECKPOINT_PAGES
         self._checkpoint_at = 0
-        # It changes when other connections have written.
+        # Changes when other connections have written.
         self._data_version = 0
         self.known_runs: KnownRuns = {}
-        # Held by whoever uses the connection: a caller alone, or the thread.
+        # Held while using the connection: by a single caller, or by the thread.
         self._turn = threading.Lock()
         self._arriving: list[_Request] = []
         self._handed: queue.SimpleQueue[list[_Request] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        # Those that were handed over, when and in order, to tell them when patience ends.
+        # The requests that were handed over, with their times, in order, to time them out.
         self._waiting: deque[tuple[float, list[_Request]]] = deque()
         self._is_patience_watched = False
         self._crowded = False
@@ -140,7 +144,7 @@ class Writer:
         self._closed = False
 
     def write(self, change: Change[_T], *, touches: str | None = None) -> Awaitable[_T]:
-        """Commit a change, and return what it returned; `touches` is the run whose watchers it concerns."""
+        """Commit a change, and return its result; `touches` is the run whose watchers are notified."""
         return self._commit_soon(_Request(change, touches))
 
     def append(self, append: Append) -> Awaitable[tuple[AppendedEvent, ...]]:
@@ -148,11 +152,12 @@ class Writer:
         return self._commit_soon(_Request(append, append.run_id))
 
     def alone(self, change: Change[_T]) -> Awaitable[_T]:
-        """Let something happen outside of a transaction, between those of all processes."""
+        """Run a function outside of any transaction, between the transactions of all processes."""
         self._check_open()
         return self._hand_in(_Request(change, None, alone=True))
 
     async def close(self) -> None:
+        """Close the files and the lock, unless the thread still needs them."""
         self._closed = True
         self._hand_over()
         if self._thread is not None:
@@ -160,16 +165,19 @@ class Writer:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(None, self._thread.join, self._patience)
             if self._thread.is_alive():
-                return  # it waits for another process; it is a daemon and ends with ours
+                return  # it waits for another process; it is a daemon thread and ends with this process
         if self._db is not None:
             self._db.close()
             self._db = None
         self._wal.close()
+        self._lock.close()
 
     # --- on the event loop ------------------------------------------------------------------------
 
     def _commit_soon(self, request: _Request) -> Awaitable[Any]:
-        """Among many callers the answer itself is returned: a coroutine around it would be felt."""
+        """With many callers the future itself is returned: the cost of a coroutine around it would be
+        measurable.
+        """
         self._check_open()
         if self._crowded or self._slow:
             return self._hand_in(request)
@@ -180,7 +188,7 @@ class Writer:
             raise StoreUnavailable(f"{self._database.path}: the store was closed; open it again")
 
     async def _write_here(self, request: _Request) -> Any:
-        """Commit without a thread, unless there are others."""
+        """Commit without a thread, unless there are other callers."""
         if time.monotonic() - self._let_others_run > _ALONE_SECONDS:
             handed = await self._let_others_arrive(request)
             if handed is not None:
@@ -192,7 +200,9 @@ class Writer:
         return request.result
 
     async def _let_others_arrive(self, request: _Request) -> asyncio.Future[Any] | None:
-        """If others did, the request is handed over together with theirs, and this is its answer."""
+        """If other requests arrived, this one is handed over together with them, and the result is its
+        answer.
+        """
         request.answer = answer = asyncio.get_running_loop().create_future()
         self._arriving.append(request)
         try:
@@ -201,7 +211,7 @@ class Writer:
             answer.cancel()
             if request in self._arriving:
                 self._arriving.remove(request)
-            # Others may have come meanwhile and count on us to hand them over.
+            # Others may have arrived and rely on this caller to hand them over.
             self._hand_over()
             raise
         self._let_others_run = time.monotonic()
@@ -213,7 +223,7 @@ class Writer:
         return answer
 
     def _hand_in(self, request: _Request) -> asyncio.Future[Any]:
-        """Everybody who is about to write does so before the thread gets the lot."""
+        """Collect all requests of this loop iteration, then hand them to the thread as one batch."""
         loop = asyncio.get_running_loop()
         request.answer = answer = loop.create_future()
         if not self._arriving:
@@ -222,10 +232,10 @@ class Writer:
         return answer
 
     def _commit_here(self, request: _Request) -> bool:
-        """Commit on this thread; False if that would mean waiting for somebody."""
+        """Commit on this thread; False if that would mean waiting for another thread or process."""
         if not self._turn.acquire(blocking=False):
             return False
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             if not self._lock.try_take():
                 return False
@@ -244,7 +254,7 @@ class Writer:
             request.error = error
         finally:
             self._turn.release()
-        self._note_time(time.monotonic() - began)
+        self._note_time(time.monotonic() - started)
         if request.error is None and request.touches is not None:
             self._on_commit((request.touches,))
         return True
@@ -266,7 +276,7 @@ class Writer:
         self._arriving = []
 
     def _lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Now and then: one timer for all instead of one for each."""
+        """Called periodically: one timer for all instead of one for each."""
         now = time.monotonic()
         seconds = self._patience
         if (
@@ -295,29 +305,29 @@ class Writer:
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         backlog: deque[_Request] = deque()
-        going_on = True
-        while going_on or backlog:
+        is_open = True
+        while is_open or backlog:
             if not backlog:
-                going_on = self._take_in(backlog)
+                is_open = self._take_in(backlog)
                 continue
             with self._turn:
                 self._lock.take()
                 try:
-                    # Only now: whoever came while we waited comes along.
-                    while going_on and not self._handed.empty():
-                        going_on = self._take_in(backlog)
+                    # Only now, so that requests that arrived during the wait are included.
+                    while is_open and not self._handed.empty():
+                        is_open = self._take_in(backlog)
                     batch = _batch(backlog)
-                    began = time.monotonic()
+                    started = time.monotonic()
                     self._commit(batch)
                 finally:
                     self._lock.release()
                 self._make_durable(batch)
-                self._note_time(time.monotonic() - began)
-            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
+                self._note_time(time.monotonic() - started)
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller awaits the answer
                 loop.call_soon_threadsafe(self._deliver, batch)
 
     def _take_in(self, backlog: deque[_Request]) -> bool:
-        """Wait for what is handed over; False when that was all."""
+        """Wait for requests that are handed over; False after the last one."""
         handed = self._handed.get()
         backlog.extend(handed or ())
         return handed is not None
@@ -352,7 +362,7 @@ class Writer:
                 answer.set_exception(request.error)
             else:
                 answer.set_result(request.result)
-        # At once: what lives on is looked at by the garbage collector again and again.
+        # Immediately: the garbage collector scans surviving objects again and again.
         while self._waiting and all(request.is_answered() for request in self._waiting[0][1]):
             self._waiting.popleft()
 
@@ -395,7 +405,7 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _begin_patiently(self) -> apsw.Connection:
-        """Whoever does not know our lock, such as the sqlite3 shell, is waited for by looking again."""
+        """Other programs, such as the sqlite3 shell, do not use our lock: wait for them by polling."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -406,7 +416,9 @@ class Writer:
                 time.sleep(0.005)
 
     def _fill(self, db: apsw.Connection, batch: Sequence[_Request]) -> None:
-        """Make the changes of a batch and commit them. Refusals are answers; anything else undoes all of it."""
+        """Make the changes of a batch and commit them. Refusals are answers; any other error rolls back all
+        of it.
+        """
         try:
             self._make(db, batch)
             db.execute("COMMIT")
@@ -417,7 +429,7 @@ class Writer:
             self._one_by_one(batch)
 
     def _make_durable(self, batch: Sequence[_Request]) -> None:
-        """Before anything is answered, and without the lock: the disk may take its time."""
+        """Before anything is answered, and without the lock, because the disk may be slow."""
         stored = [request for request in batch if request.error is None]
         if not stored:
             return
@@ -429,7 +441,9 @@ class Writer:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """Take the log up into the file when it has become long; nothing depends on it yet, so it may fail."""
+        """Checkpoint the log into the file when it has become long; nothing depends on it yet, so it may
+        fail.
+        """
         pages = self._wal_pages
         if pages < self.checkpoint_pages:
             self._checkpoint_at = 0
@@ -440,7 +454,7 @@ class Writer:
         if seen == self._data_version:
             _take_up(self._db)
         elif self._lock.take_within(_CHECKPOINT_SECONDS):
-            # Others write, too: while they do, the log would be taken up in part, and never start again.
+            # While other processes write, a checkpoint would be partial, and the log would never restart.
             try:
                 _take_up(self._db)
             finally:
@@ -457,7 +471,7 @@ class Writer:
             self._slow -= 1
 
     def _make(self, db: apsw.Connection, batch: Sequence[_Request]) -> None:
-        """In order, but for appends to different runs: those that follow one another are made together."""
+        """In order, except that consecutive appends to different runs are made together."""
         together: dict[str, _Request] = {}
         appends: list[Append] = []
         for request in batch:
@@ -519,7 +533,7 @@ class Writer:
 
 
 def _batch(backlog: deque[_Request]) -> list[_Request]:
-    """What goes into the next transaction, in the order in which it came; something alone goes by itself."""
+    """The requests of the next transaction, in order of arrival; one that must be alone is a batch by itself."""
     batch: list[_Request] = []
     while backlog and len(batch) < _MAX_BATCH:
         if backlog[0].alone and batch:
@@ -552,6 +566,8 @@ def _data_version(db: apsw.Connection) -> int:
 
 
 def _take_up(db: apsw.Connection) -> None:
-    """SQLite's own checkpoints ignore failures in the same way: what is not taken up stays in the log."""
+    """SQLite's own checkpoints ignore failures in the same way: what is not copied to the file remains in the
+    log.
+    """
     with contextlib.suppress(apsw.Error):
         db.wal_checkpoint()

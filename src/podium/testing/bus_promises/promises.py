@@ -14,7 +14,7 @@ from podium.testing.bus_promises.world import BusWorld, message, records, taken
 
 
 class BusPromises:
-    # --- out --------------------------------------------------------------------------------------
+    # --- publishing -------------------------------------------------------------------------------
 
     def test_events_reach_their_topic_in_order_with_key_and_headers(self, world: BusWorld) -> None:
         async def scenario() -> None:
@@ -91,7 +91,7 @@ class BusPromises:
 
         world.run(scenario())
 
-    # --- in ---------------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------
 
     def test_a_message_of_another_program_comes_as_it_was_sent(self, world: BusWorld) -> None:
         async def scenario() -> None:
@@ -124,7 +124,7 @@ class BusPromises:
                 rest += found
                 if len(rest) >= 4:
                     break
-            # Asked for a fifth one, it would wait; the others are there already.
+            # It would wait for a fifth one; the others are available already.
             assert time.monotonic() - started < 20
             assert _bodies([*first, *rest]) == [0, 1, 2, 3, 4]
             assert await source.receive(3) == []
@@ -176,7 +176,7 @@ class BusPromises:
             seen = set(_bodies(await taken(first, 5)))
             await second.open()
             await _numbers(world, topic, 20, start=20)
-            # What the first one had and did not commit comes to the second one when it leaves.
+            # When the first one leaves, the second one receives what it had and did not commit.
             await first.close()
             for _ in range(400):
                 if seen == set(range(40)):

@@ -18,11 +18,11 @@ _MAX_TRIES: Final = 400
 
 
 class BusWorld(msgspec.Struct):
-    # A bus whose events go to this topic; None: only what steps publish is delivered.
+    # A bus whose events are sent to this topic; None: only what steps publish is delivered.
     make_bus: Callable[[str | None], MessageBus]
     # A member of a group for a topic.
     make_source: Callable[[str, str], EventSource]
-    # Make topics; called before anything is sent to them.
+    # Creates topics; called before anything is sent to them.
     create: Callable[[Sequence[str]], Coroutine[Any, Any, None]]
     # A message of another program: topic, key, value, headers.
     put: Callable[[str, bytes | None, bytes, Sequence[tuple[str, bytes]]], Coroutine[Any, Any, None]]
@@ -55,7 +55,7 @@ async def taken(source: EventSource, count: int, *, limit: int = 100) -> list[In
 
 
 async def records(*messages: dict[str, Any], run_id: str = "r1") -> list[EventRecord]:
-    """A run whose step publishes these."""
+    """A run whose step publishes these messages."""
     store = MemoryStore(VirtualClock())
     writes = [
         event(run_id, "RunQueued"),

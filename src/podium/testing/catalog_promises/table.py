@@ -161,6 +161,19 @@ class RegistrationTablePromises:
         assert await table.due(at(30), 2) == listed[:2]
 
     @promise
+    async def test_due_nodes_that_follow_another_one_are_listed_from_there(
+        self, table: RegistrationTable
+    ) -> None:
+        for number in (3, 1, 2):
+            await table.write(change(projection(number, liveness_deadline=at(10))))
+        await table.write(change(projection(4, liveness_deadline=at(20))))
+        first, second, third, fourth = await table.due(at(20), 10)
+        assert [first.node_id, second.node_id, third.node_id] == sorted(node_id(one) for one in (1, 2, 3))
+        assert await table.due(at(20), 2, first) == [second, third]
+        assert await table.due(at(20), 2, third) == [fourth]
+        assert await table.due(at(19), 2, third) == []
+
+    @promise
     async def test_a_heartbeat_renews_the_deadline_and_not_the_revision(
         self, table: RegistrationTable
     ) -> None:

@@ -1,4 +1,4 @@
-"""Rows and services to try a catalog with."""
+"""Rows and services for testing a catalog."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,13 +17,15 @@ from podium.ports.catalog import (
     TableChange,
 )
 
-# What breaks statements, documents, addresses and terminals that are put together from texts.
+# Text that breaks statements, documents, addresses and terminals that are built by concatenation.
 HOSTILE_TEXT = "'\";-- \\ %s {0} ${HOME} </script>\r\n\t\0\x1b[31m é\u2028\u202e\ufeff😀 ../../etc"
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def promise(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any, Any], None]:
-    """Make a test that pytest can call of one that awaits. Its fixture keeps its name, and is closed at the end."""
+    """Turn an asynchronous test into one that pytest can call. Its fixture keeps its name, and is closed at
+    the end.
+    """
 
     @wraps(test)
     def run(self: Any, *given: Any, **named: Any) -> None:

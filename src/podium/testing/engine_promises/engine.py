@@ -1,4 +1,4 @@
-"""What the suite needs of an engine, and a person who sends the signals of a scenario."""
+"""What the suite needs of an engine, and a simulated person who sends the signals of a scenario."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,13 +13,13 @@ from podium.ports.store import Store
 from podium.testing.engine_promises.scenarios import ScriptedSignal
 
 _LOOK_SECONDS: Final = 0.01
-# In the payload of a signal: the SHA-256 of the plan.
+# Placeholder in the payload of a signal for the SHA-256 of the plan.
 THE_PLAN: Final = "THE_PLAN"
 Send: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
 class EngineUnderTest(Protocol):
-    """An engine that passes when it does the same as the local one."""
+    """An engine that passes when it behaves like the local one."""
 
     def run(
         self,
@@ -31,8 +31,8 @@ class EngineUnderTest(Protocol):
     ) -> Sequence[EventRecord]:
         """Start a run, send the signals, wait for its end, and return its log from the first event on.
 
-        Steps are carried out as on any other day: real programs, in the workspace. The engine sees nothing of the
-        signals but what its users could send. Raises if the run does not end.
+        Steps are executed as usual: real programs, in the workspace. The engine receives the signals only as
+        its users could send them. Raises if the run does not end.
         """
         ...
 

@@ -1,12 +1,13 @@
 """The canonical history of a run: what two engines have to agree on.
 
-Left out, because it differs between two runs of the same thing: ids, times, durations, paths of the host, engine
-attempts, attempts that were interrupted, alerts, ignored signals, and what an engine says about itself. Of an attempt
-that was stopped before it had any output, also whether its work had begun.
+Excluded, because it differs between two runs of the same thing: ids, times, durations, paths of the host,
+engine attempts, attempts that were interrupted, alerts, ignored signals, and what an engine says about
+itself. For an attempt that was stopped before it had any output, also whether its work had started.
 
-A history is a partial order. Each list of steps has its events in the order of the log; iterations and further visits
-of a composite are lists of their own. Where steps run at the same time (branches of a parallel step, steps of a graph)
-each visit keeps its own order and the visits are sorted. `problems_of` checks the order between lists.
+A history is a partial order. Each list of steps has its events in the order of the log; iterations and
+further visits of a composite are lists of their own. Where steps run concurrently (branches of a parallel
+step, steps of a graph) each visit keeps its own order and the visits are sorted. `problems_of` checks the
+order between lists.
 """
 
 import re
@@ -36,7 +37,8 @@ CanonicalEvent: TypeAlias = tuple[str, str, int, dict[str, Any]]
 class CanonicalHistory(msgspec.Struct, frozen=True):
     # Events about the run, in their order.
     run: list[CanonicalEvent]
-    # By the composite that a list of steps is in: `L[2]` is the list of the second iteration of L, "" the outermost.
+    # By the composite that contains a list of steps: `L[2]` is the list of iteration 2 of L, "" the
+    # outermost.
     lists: dict[str, list[CanonicalEvent]]
     # Which soft limits were reached; which charge reached one depends on the order of concurrent steps.
     soft_limits: list[dict[str, Any]]
@@ -64,7 +66,7 @@ def canonical(plan: Plan, log: Sequence[EventRecord]) -> CanonicalHistory:
 
 
 def differences_between(expected: CanonicalHistory, found: CanonicalHistory) -> list[str]:
-    """What a person needs to see: the first event of each list that differs."""
+    """A readable difference: the first event of each list that differs."""
     told = []
     for where in sorted({*expected.lists, *found.lists, _RUN}):
         one, other = (
@@ -86,7 +88,7 @@ def differences_between(expected: CanonicalHistory, found: CanonicalHistory) -> 
 
 
 def concurrent_lists(plan: Plan, lists: Iterable[str]) -> list[str]:
-    """Those whose steps run at the same time."""
+    """Those whose steps run concurrently."""
     concurrent = {
         path for path, block, is_parallel in blocks_of(plan) if is_parallel or block.discipline == "graph"
     }
@@ -112,7 +114,7 @@ def payload_of(record: EventRecord) -> dict[str, Any]:
 
 
 class _Stable:
-    """Payloads without what is of one run only."""
+    """Payloads without values that are specific to one run."""
 
     def __init__(self, log: Sequence[EventRecord]) -> None:
         self._interrupted = {_attempt(record) for record in log if _ends_interrupted(record)}
@@ -135,10 +137,10 @@ class _Stable:
         if record.event_type == EventType.RUN_STARTED:
             payload["run"] = {"name": payload.get("run", {}).get("name")}
         if record.event_type == EventType.BUDGET_CHARGED:
-            # What all have cost so far depends on who was first.
+            # The total cost so far depends on the order of concurrent steps.
             payload.pop("total", None)
         if payload.get("error", {}).get("message") == "stopped" and not payload.get("output"):
-            # An attempt may be stopped before its work began: then it has no output yet.
+            # An attempt may be stopped before its work has started: then it has no output yet.
             payload = {name: value for name, value in payload.items() if name not in _OF_THE_WORK}
         return {name: value for name, value in payload.items() if name not in _VARIES}
 
@@ -157,7 +159,9 @@ def _ends_interrupted(record: EventRecord) -> bool:
 
 
 def _places_of(log: Sequence[EventRecord]) -> list[tuple[re.Pattern[str], str]]:
-    """Texts of one run and host that may be anywhere in a payload, longest first, as they are written in JSON."""
+    """Texts specific to one run and host that may be anywhere in a payload, longest first, in their JSON
+    encoding.
+    """
     started = next((record for record in log if record.event_type == EventType.RUN_STARTED), None)
     run = payload_of(started).get("run", {}) if started is not None else {}
     places = {name: msgspec.json.encode(run[name]).decode()[1:-1] for name in _OF_THE_HOST if run.get(name)}
@@ -171,15 +175,15 @@ def _subject_of(record: EventRecord, payload: dict[str, Any]) -> str:
     """The step that an event is about; empty if it is about the run."""
     if record.step_id is not None:
         return record.step_id
-    if record.event_type == EventType.BUDGET_CHARGED:
-        return str(payload["stepId"])
+    if record.event_type in (EventType.BUDGET_CHARGED, EventType.NOTIFICATION_DUE):
+        return str(payload.get("stepId", ""))
     if record.event_type in _KEYED:
         return str(payload["key"]).partition("|")[0]
     return ""
 
 
 def _attempt_of(event: CanonicalEvent) -> int:
-    """Of the visit: timers and probes name it in their key."""
+    """The attempt of the visit: timers and probes name it in their key."""
     _, event_type, attempt, payload = event
     parts = str(payload.get("key")).split("|")
     return int(parts[1]) if event_type in _KEYED and len(parts) > 1 and parts[1].isdigit() else attempt

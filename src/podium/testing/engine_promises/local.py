@@ -1,4 +1,4 @@
-"""Runs to their end by the local engine, in this process: what every other engine is compared with."""
+"""Runs driven to their end by the local engine, in this process: the reference for every other engine."""
 
 import asyncio
 from collections.abc import Callable, Sequence

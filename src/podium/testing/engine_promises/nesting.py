@@ -1,4 +1,5 @@
-"""What a log must look like whatever engine wrote it: the order between lists of steps, which `canonical` leaves out.
+"""Properties of a log that hold for every engine: the order between lists of steps, which `canonical` leaves
+out.
 
 - Everything inside a composite lies between its start and its end.
 - An iteration of a sequential loop starts when the one before has ended.
@@ -38,7 +39,7 @@ class _Order:
         # Attempts that have started and not ended.
         self._open: dict[str, set[int]] = {}
         self._ended: dict[str, set[int]] = {}
-        # Of each sequential loop, the iteration it is in.
+        # By sequential loop, its current iteration.
         self._iterations: dict[str, int] = {}
         self._is_running = False
 
@@ -97,6 +98,6 @@ class _Order:
 
 
 def _instance(part: str) -> str:
-    """The path under which a composite is recorded, of a list inside it: `L#2[3]` is in `L`."""
+    """The path under which the composite that contains a list is recorded: `L#2[3]` is in `L`."""
     before, slash, last = part.rpartition("/")
     return f"{before}{slash}{last.partition('#')[0].partition('[')[0]}"

@@ -27,7 +27,7 @@ class EnginePromises:
     def test_a_run_has_the_history_that_it_has_on_the_local_engine(
         self, name: str, engine: EngineUnderTest, tmp_path: Path
     ) -> None:
-        # The same for all: the environment of a step is part of its fingerprint.
+        # The same for all, because the environment of a step is part of its fingerprint.
         programs = write_programs(tmp_path.parent / "programs")
         compare(scenarios(str(programs))[name], engine, tmp_path)
 
@@ -35,10 +35,10 @@ class EnginePromises:
 def compare(
     scenario: Scenario, engine: EngineUnderTest, folder: Path, *, workspace: Path | None = None
 ) -> None:
-    """Raises AssertionError unless the engine does with it what the local one does, in the same workspace.
+    """Raises AssertionError unless the engine behaves like the local one, in the same workspace.
 
-    A scenario has one history on the local engine, whichever engine it is compared with: it is run there once in a
-    process.
+    A scenario has one history on the local engine, whichever engine it is compared with: it is run there once
+    per process.
     """
     workspace = workspace or folder / "workspace"
     workspace.mkdir(exist_ok=True)

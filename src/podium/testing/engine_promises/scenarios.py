@@ -1,4 +1,4 @@
-"""The workflows that every engine has to carry out alike: `corpus.yaml`, read."""
+"""The workflows that every engine has to execute alike: `corpus.yaml`, parsed."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -7,14 +7,14 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-# Long enough for every step that ends by itself, also on a busy machine.
+# Long enough for every step that ends by itself, even on a busy machine.
 _SHORT: Final = 3.0
-# What the runs of contracts are about.
+# The event of the runs of contracts.
 _EVENT: Final = {"item": "tea", "correlation_id": "0b7c1c1e-7f0c-4a5b-9a52-3f1f8a7f8d11"}
 
 
 class ScriptedSignal(msgspec.Struct, frozen=True):
-    """Sent when an event is in the log: `RunPaused`, `StepStarted A`; behind the event of the signal before it."""
+    """Sent when an event is in the log: `RunPaused`, `StepStarted A`; after the event of the previous signal."""
 
     after: str
     send: str
@@ -22,7 +22,7 @@ class ScriptedSignal(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """What is run, and what a person does while it runs."""
+    """The workflow, and what a person does while it runs."""
 
     name: str
     workflow: str
@@ -72,13 +72,13 @@ class _Corpus(msgspec.Struct, frozen=True):
 _CORPUS: Final = msgspec.convert(
     yaml.safe_load(files(__package__).joinpath("corpus.yaml").read_text()), _Corpus
 )
-# Those in which two steps never run at the same time, and nobody takes part.
+# Those in which steps never run concurrently, and no person takes part.
 IN_ORDER: Final[Mapping[str, str]] = _CORPUS.in_order
 AT_ONCE: Final[Mapping[str, str]] = _CORPUS.at_once
 
 
 def text_of(workflow: str, *, short: float, header: str = "") -> str:
-    """A workflow of the corpus as a complete file, with a length for its short time limits."""
+    """A workflow of the corpus as a complete file, with a duration for its short time limits."""
     return f'version: "2.0"\nname: test\n{header}{workflow.replace("SHORT", str(short))}'
 
 

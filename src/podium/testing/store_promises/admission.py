@@ -1,4 +1,4 @@
-"""How a run comes into a store, and that it does so once."""
+"""How a run is added to a store, exactly once."""
 
 from typing import Any
 

@@ -87,7 +87,7 @@ class AppendingPromises:
             end = await world.store.append(R1, [event("r1", first, "a", 2, n=1)], fence=lease.fence)
             attempt = await world.store.claim(R1, owner="worker", ttl=TTL, attempt="a|2")
             assert attempt is not None
-            # Another attempt, another step, and what is no end stand beside it.
+            # Another attempt, another step, and an event that is not an end do not conflict with it.
             beside = [
                 event("r1", second, "a", 1),
                 event("r1", second, "b", 2),
@@ -97,7 +97,7 @@ class AppendingPromises:
             before = await world.store.read(R1)
             again = await world.other.append(R1, [event("r1", second, "a", 2, n=2)], fence=attempt.fence)
             if (first, second) == ("StepFailed", "StepInterrupted"):
-                # What was stopped has failed, and whether it had happened by then is in doubt.
+                # What was stopped has failed, and whether it had taken effect by then is in doubt.
                 assert not again[0].duplicate
                 return
             assert (again[0].record, again[0].duplicate, again[0].differs) == (end[0].record, True, True)

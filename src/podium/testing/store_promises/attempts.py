@@ -19,7 +19,7 @@ def _claim(owner: str = "worker", step: str = "a", attempt: int = 1, ttl: timede
 
 
 class AttemptPromises:
-    """Who carries out an attempt."""
+    """Which worker executes an attempt."""
 
     def test_an_attempt_starts_with_its_events_and_its_lease(self, world: World) -> None:
         async def scenario() -> None:
@@ -50,7 +50,7 @@ class AttemptPromises:
             refused = await world.other.start_attempt(R1, late, fence=lease.fence, claim=_claim(step="b"))
             assert refused == StartedAttempt((), is_paused=True)
             assert (await types_in(world.store))[-1] == "RunPaused"
-            # One that had started before the pause continues, also with another worker.
+            # An attempt that had started before the pause continues, even with another worker.
             again = await world.other.start_attempt(R1, at_work, fence=lease.fence, claim=_claim())
             assert again.lease is not None
             # With the decision to resume, or after it, the attempt starts.
@@ -88,12 +88,12 @@ class AttemptPromises:
             assert first.lease is not None
             assert second.holder is not None
             assert (second.holder.owner, second.holder.fence) == ("a", first.lease.fence)
-            # Another attempt of the step, and another step, are others.
+            # Another attempt of the step, and another step, are independent.
             for claim in (_claim("b", "a", 2), _claim("b", "b", 1)):
                 assert (
                     await world.other.start_attempt(R1, [], fence=lease.fence, claim=claim)
                 ).lease is not None
-            # What was seen is enough to release it.
+            # The lease that was observed is sufficient to release it.
             await world.other.release(second.holder)
             third = await world.other.start_attempt(R1, [], fence=lease.fence, claim=_claim("b"))
             assert third.lease is not None
@@ -146,7 +146,7 @@ class AttemptPromises:
             assert (again.end.event_type, again.end.run_seq) == (kind, 4)
             assert (again.lease, again.holder) == (None, None)
             assert again.events[0].record.run_seq == mine.events[0].record.run_seq == 3
-            # Also when the run is over, and whoever asks.
+            # Even when the run is over, and for any caller.
             await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
             late = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert late.end == again.end
@@ -209,10 +209,10 @@ class AttemptPromises:
                         await world.other.append(R1, writes, fence=lease.fence, after=after)
             with pytest.raises(StaleFence):
                 await world.other.start_attempt(R1, [end], fence=lease.fence, claim=_claim(step="b"))
-            # What else the run decides is recorded: another attempt of the step, the end of another step.
+            # Other decisions of the run are recorded: another attempt of the step, the end of another step.
             others = [of_b, event("r1", kind, "a", 2), event("r1", "StepStarted", "a", 3)]
             await world.other.append(R1, others, fence=lease.fence, after=4)
-            # A driver that has missed something learns that first.
+            # A driver that has missed something is notified of that first.
             with pytest.raises(LogMoved):
                 await world.other.append(R1, [end], fence=lease.fence, after=4)
             await world.store.append(R1, [event("r1", "StepCompleted", "a")], fence=mine.lease.fence)
@@ -267,7 +267,7 @@ class AttemptPromises:
             assert [one.lease.fence for one in held] == [
                 Fence(1, name) for name in ("a|1", "a|2", "b|1", "c|1")
             ]
-            # One is released, one lapses. What was seen is enough to release another.
+            # One is released, one lapses. The lease that was observed is sufficient to release another.
             assert leases[0] is not None
             await world.store.release(leases[0])
             world.pass_time(16)

@@ -26,7 +26,7 @@ KEY = AuditKey.of(b"a key of thirty-two bytes or more")
 
 
 def decision(operation: str = "PAUSE", *, key: AuditKey | None = KEY, **fields: Any) -> AuditDraft:
-    """An entry of a test, on its way into a store."""
+    """An entry for a test, to be stored."""
     values: dict[str, Any] = {
         "at": NOON,
         "tenant_id": "default",

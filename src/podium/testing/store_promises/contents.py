@@ -49,7 +49,7 @@ class ContentPromises:
             await world.store.keep(R1, {"plan.json": b"new", "values/a": b"large"})
             assert await world.other.kept(R1, "plan.json") == b"new"
             assert await world.other.kept(R1, "values/a") == b"large"
-            # What nothing stands for any more is gone.
+            # What is no longer referred to is removed.
             assert await world.other.problems() == []
 
         world.run(scenario())

@@ -12,7 +12,7 @@ from podium.ports.schedule_changes import PreparedRun
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import World
 
-HOOK = EndpointKind.HOOK
+HOOK, WEBHOOK = EndpointKind.HOOK, EndpointKind.WEBHOOK
 NOON, LATER = "2026-01-01T12:00:00.000000Z", "2026-01-01T12:30:00.000000Z"
 LONG_AGO = "2025-01-01T00:00:00.000000Z"
 
@@ -44,6 +44,38 @@ class EndpointPromises:
                 assert await world.store.add_endpoint(one)
             assert [one.name for one in await world.other.list_endpoints(HOOK, "default")] == ["a", "b"]
             assert await world.other.list_endpoints(HOOK, "none") == []
+
+        world.run(scenario())
+
+    def test_a_webhook_is_kept_apart_from_a_hook_of_the_same_name(self, world: World) -> None:
+        async def scenario() -> None:
+            webhook = Endpoint(kind=WEBHOOK, tenant_id="default", name="deploy", body=b"{}")
+            await world.store.add_endpoint(endpoint())
+            assert await world.store.add_endpoint(webhook)
+            assert await world.store.accept_delivery(
+                "deploy", "d1", NOON, prepared("r1"), forget_before=LONG_AGO
+            )
+            assert await world.other.list_endpoints(WEBHOOK, "default") == [webhook]
+            assert await world.other.list_endpoints(HOOK, "default") == [endpoint()]
+            assert await world.other.remove_endpoint(WEBHOOK, "default", "deploy")
+            assert await world.other.find_endpoint(HOOK, "deploy") == endpoint()
+            # The hook still remembers what it has accepted.
+            again = world.store.accept_delivery("deploy", "d1", NOON, prepared("r2"), forget_before=LONG_AGO)
+            assert await again is None
+
+        world.run(scenario())
+
+    def test_what_is_stored_of_a_webhook_is_replaced_if_it_is_as_it_was(self, world: World) -> None:
+        async def scenario() -> None:
+            first, second, third = (
+                Endpoint(kind=WEBHOOK, tenant_id="default", name="chat", body=body)
+                for body in (b"1", b"2", b"3")
+            )
+            assert not await world.store.replace_endpoint(first, second)
+            await world.store.add_endpoint(first)
+            assert await world.store.replace_endpoint(first, second)
+            assert not await world.other.replace_endpoint(first, third)
+            assert await world.other.find_endpoint(WEBHOOK, "chat") == second
 
         world.run(scenario())
 
@@ -82,6 +114,26 @@ class EndpointPromises:
             assert await world.store.accept_delivery(
                 "other", "d1", NOON, prepared("another"), forget_before=LONG_AGO
             )
+
+        world.run(scenario())
+
+    def test_a_delivery_is_known_as_long_as_it_is_remembered(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.add_endpoint(endpoint())
+            assert not await world.store.has_delivery("deploy", "d1")
+            assert await world.store.accept_delivery(
+                "deploy", "d1", NOON, prepared("r1"), forget_before=LONG_AGO
+            )
+            assert await world.other.has_delivery("deploy", "d1")
+            assert not await world.other.has_delivery("deploy", "d2")
+            assert not await world.other.has_delivery("other", "d1")
+            assert not await world.other.has_delivery("deploy", "\ud800")
+            assert await world.store.accept_delivery(
+                "deploy", "d2", LATER, prepared("r2"), forget_before=LATER
+            )
+            assert not await world.other.has_delivery("deploy", "d1")
+            assert await world.store.remove_endpoint(HOOK, "default", "deploy")
+            assert not await world.other.has_delivery("deploy", "d2")
 
         world.run(scenario())
 

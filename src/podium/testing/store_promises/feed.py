@@ -22,7 +22,7 @@ async def _next(feed: AsyncIterator[RunChanges]) -> RunChanges:
 
 
 async def _heads(feed: AsyncIterator[RunChanges], wanted: dict[str, int]) -> tuple[dict[str, int], str]:
-    """The newest heads that the feed gives, until they are those that are wanted; and the last cursor."""
+    """The newest heads in the feed, once they are the wanted ones; and the last cursor."""
     heads: dict[str, int] = {}
     cursor = ""
     while any(heads.get(run_id, 0) < head for run_id, head in wanted.items()):

@@ -1,4 +1,4 @@
-"""What waits in pools, and which workers there are."""
+"""Waiting runs of pools, and the workers."""
 
 import asyncio
 from typing import Any

@@ -1,8 +1,8 @@
-"""100 KB of the worst text there is, in every field that a store takes.
+"""100 KB of hostile text, in every field that a store accepts.
 
-Either it comes back byte for byte, or it is refused in our words and nothing has changed: which of the two is said
-here for each field, so that it is the same on every store. Asked for something by such a name, a store has nothing
-or refuses the question.
+Either it is returned byte for byte, or it is refused with one of our errors and nothing has changed: which of
+the two is defined here for each field, so that it is the same on every store. A query with such a name
+returns nothing or is refused.
 """
 
 import random
@@ -26,14 +26,14 @@ from podium.ports.store import Limit, Store
 from podium.testing.events import NOON, event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
 
-# Stores the text in a field and returns what is found there afterwards; or asks for something by this name.
+# Stores the text in a field and returns what is found there afterwards; or queries with this name.
 _Keep = Callable[["_Place", str], Awaitable[object]]
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def _text(hostile: Sequence[str], seed: int) -> str:
-    """100 KB, every fourth character hostile; mixed, so that no store gets away with compressing it."""
+    """100 KB, every fourth character hostile; mixed, so that compression does not help a store."""
     chance = random.Random(seed)
     pieces = []
     size = 0
@@ -54,7 +54,7 @@ TEXTS: Final = {
 
 
 class _Place(NamedTuple):
-    """A store with a run that has begun."""
+    """A store with a run that has started."""
 
     store: Store
     lease: Lease
@@ -114,16 +114,10 @@ async def _owner(at: _Place, text: str) -> object:
     return taken.owner if taken is not None else None
 
 
-async def _owner_of_next(at: _Place, text: str) -> object:
-    await at.store.create_run(new_run("r2"), [])
-    claimed = await at.store.claim_next(owner=text, ttl=TTL)
-    return claimed.lease.owner if claimed is not None else None
-
-
-async def _owner_of_lapsed(at: _Place, text: str) -> object:
-    await at.store.release(at.lease)
-    claimed = await at.store.claim_lapsed(owner=text, ttl=TTL)
-    return claimed.lease.owner if claimed is not None else None
+async def _owner_of_pool_run(at: _Place, text: str) -> object:
+    await at.store.create_run(new_run("r2", pool="p"), [])
+    claimed = await at.store.claim_of_pool("p", owner=text, ttl=TTL)
+    return claimed[0].lease.owner if claimed else None
 
 
 async def _attempt(at: _Place, text: str) -> object:
@@ -158,7 +152,7 @@ async def _step(at: _Place, text: str) -> object:
     return (await at.store.load_steps(R1))[0].step_id
 
 
-# Names and ids: whatever is in them, they are no names at this length.
+# Names and ids: whatever they contain, they are invalid at this length.
 NAMES: Final[dict[str, _Keep]] = {
     "run id": _run_id,
     **{
@@ -186,8 +180,7 @@ NAMES: Final[dict[str, _Keep]] = {
     },
     **{f"{field} of a limit": _limit(field) for field in ("tenant_id", "scope", "name")},
     "owner of a lease": _owner,
-    "owner of the next run": _owner_of_next,
-    "owner of a lapsed run": _owner_of_lapsed,
+    "owner of a run of a pool": _owner_of_pool_run,
     "attempt of a lease": _attempt,
     "key of a wake-up": _wake_up("key"),
     "moment of a wake-up": _wake_up("due"),
@@ -219,7 +212,7 @@ async def _failure(at: _Place, text: str) -> object:
     return found.newest.error.message if found.newest.error is not None else None
 
 
-# What people and programs say: kept byte for byte. Half a character is no text and cannot be kept.
+# Texts of people and programs: kept byte for byte. A lone surrogate is not valid text and cannot be kept.
 PROSE: Final[dict[str, _Keep]] = {
     "a value in a payload": _payload(lambda text: {"output": text}),
     "a name in a payload": _payload(lambda text: {text: 1}),
@@ -273,7 +266,7 @@ QUESTIONS: Final[dict[str, _Keep]] = {
 
 
 class HostileTextPromises:
-    """Kept as it is or refused in our words, on every store alike."""
+    """Kept unchanged or refused with our errors, on every store alike."""
 
     @pytest.mark.parametrize("field", NAMES)
     def test_no_name_has_100_kb_of_hostile_text(self, world: World, field: str) -> None:
@@ -323,7 +316,7 @@ class HostileTextPromises:
 
     @pytest.mark.parametrize("text", TEXTS)
     def test_what_a_broker_says_is_kept_for_people_whatever_it_is(self, world: World, text: str) -> None:
-        """A relay could do nothing about a refusal. What is no text is shown as such."""
+        """A relay could not react to a refusal. What is not valid text is shown as such."""
 
         async def scenario() -> None:
             await started(world.store)

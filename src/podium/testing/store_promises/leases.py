@@ -12,7 +12,7 @@ _TEN_YEARS = 3650 * 86_400.0
 
 
 class LeasePromises:
-    """Who may write."""
+    """Which process may write."""
 
     def test_a_lease_has_one_holder(self, world: World) -> None:
         async def scenario() -> None:
@@ -62,7 +62,6 @@ class LeasePromises:
             await world.store.append(R1, [event("r1", "RunStarted")], fence=lease.fence)
             world.pass_time(_TEN_YEARS)
             assert await world.other.claim(R1, owner="b", ttl=TTL) is None
-            assert await world.other.claim_lapsed(owner="b", ttl=TTL) is None
             assert await world.other.held_lease(R1) == HeldLease(lease=lease, is_live=True)
             assert await world.store.renew(lease, ttl=None) == lease
             assert await world.other.claim(R1, owner="temporal/podium-r1", ttl=None) == lease
@@ -98,7 +97,7 @@ class LeasePromises:
                     R1, [event("r1", "RunStarted"), event("r1", "StepStarted", "a")], fence=old.fence
                 )
             assert await types_in(world.store) == ["RunQueued", "RunStarted"]
-            # What is in the log already is answered even to the old holder.
+            # What is in the log already is returned even to the old holder.
             again = await world.store.append(R1, [event("r1", "RunStarted")], fence=old.fence)
             assert again[0].duplicate
             await world.other.append(R1, [event("r1", "StepStarted", "a")], fence=new.fence)
@@ -122,7 +121,7 @@ class LeasePromises:
             lease = await started(world.store)
             world.pass_time(31)
             assert await world.store.renew(lease, ttl=TTL) is None
-            # Nobody has taken it, so what its holder knows is still recorded.
+            # No other process has taken it, so its holder's events are still recorded.
             await world.store.append(R1, [event("r1", "StepCompleted", "a")], fence=lease.fence)
             assert await world.store.claim(R1, owner="driver", ttl=TTL) is not None
 
@@ -138,7 +137,7 @@ class LeasePromises:
             successor = await world.other.claim(R1, owner="b", ttl=TTL)
             assert successor is not None
             assert successor.fence.generation > lease.fence.generation
-            await world.store.release(lease)  # too late: it is somebody else's
+            await world.store.release(lease)  # too late: another process has it
             await world.other.append(R1, [event("r1", "StepStarted", "a")], fence=successor.fence)
 
         world.run(scenario())
@@ -161,7 +160,7 @@ class LeasePromises:
             lapsed = await world.other.held_lease(R1)
             assert lapsed is not None
             assert (lapsed.lease.owner, lapsed.is_live) == ("driver", False)
-            # What was seen is enough to release it for its holder, and for no later one.
+            # The lease that was observed is sufficient to release it for its holder, and for no later one.
             await world.other.release(lapsed.lease)
             assert await world.store.held_lease(R1) is None
 

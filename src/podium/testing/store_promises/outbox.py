@@ -164,11 +164,21 @@ class OutboxPromises:
             await world.store.add_bus("types", only=bus_filter(("RunStarted", "RunCompleted")))
             await world.store.add_bus("plans", only=bus_filter(plans=("other",)))
             await world.store.add_bus("messages", only=bus_filter(messages_only=True))
+            await world.store.add_bus("tenants", only=bus_filter(tenants=("other",)))
+            await world.store.add_bus("own", only=bus_filter(("RunStarted",), tenants=("default", "other")))
             await world.store.add_bus("all")
             await _published(world.store)
-            for bus, seqs in (("types", [2, 5]), ("plans", []), ("messages", [4]), ("all", [1, 2, 3, 4, 5])):
+            for bus, seqs in (
+                ("types", [2, 5]),
+                ("plans", []),
+                ("messages", [4]),
+                ("tenants", []),
+                ("own", [2]),
+                ("all", [1, 2, 3, 4, 5]),
+            ):
                 assert await _waiting(world.store, bus) == seqs, bus
-            assert {line.bus for line in await world.store.outbox_lines()} == {"types", "messages", "all"}
+            found = {line.bus for line in await world.store.outbox_lines()}
+            assert found == {"types", "messages", "own", "all"}
             assert await world.store.problems() == []
 
         world.run(scenario())
@@ -180,7 +190,15 @@ class OutboxPromises:
             await world.store.add_bus("types", from_start=True, only=only)
             await world.store.add_bus("plans", from_start=True, only=bus_filter(plans=("other",)))
             await world.store.add_bus("messages", from_start=True, only=bus_filter(messages_only=True))
-            for bus, seqs in (("types", [2, 5]), ("plans", []), ("messages", [4])):
+            await world.store.add_bus("tenants", from_start=True, only=bus_filter(tenants=("other",)))
+            await world.store.add_bus("own", from_start=True, only=bus_filter(tenants=("default",)))
+            for bus, seqs in (
+                ("types", [2, 5]),
+                ("plans", []),
+                ("messages", [4]),
+                ("tenants", []),
+                ("own", [1, 2, 3, 4, 5]),
+            ):
                 assert await _waiting(world.store, bus) == seqs, bus
             assert await world.store.problems() == []
 

@@ -10,11 +10,11 @@ from podium.log.ids import RunId
 from podium.log.runs import Backpressure
 from podium.ports.store import Claimed, Limit, Store
 from podium.testing.events import event, new_run
-from podium.testing.store_promises.world import R1, TTL, World
+from podium.testing.store_promises.world import R1, TTL, World, ids_of
 
 
 class PoolPromises:
-    """Which runs of a pool are handed out, and when."""
+    """Which runs of a pool are returned, and when."""
 
     def test_a_run_of_a_pool_is_only_for_hosts_of_that_pool(self, world: World) -> None:
         async def scenario() -> None:
@@ -23,13 +23,10 @@ class PoolPromises:
             await store.create_run(new_run("theirs", pool="q"), [])
             await store.create_run(new_run("none"), [])
             claimed = await world.other.claim_of_pool("p", owner="w", ttl=TTL, limit=10)
-            assert _ids(claimed) == ["mine"]
+            assert ids_of(claimed) == ["mine"]
             assert claimed[0].run.pool == "p"
             assert claimed[0].lease.owner == "w"
-            free = await store.claim_next(owner="w", ttl=TTL)
-            assert free is not None
-            assert free.run.identity.run_id == "none"
-            assert await store.claim_next(owner="w", ttl=TTL) is None
+            assert await world.other.claim_of_pool("p", owner="w", ttl=TTL, limit=10) == []
 
         world.run(scenario())
 
@@ -37,7 +34,7 @@ class PoolPromises:
         async def scenario() -> None:
             await _start(world.store, "r1")
             world.pass_time(31)
-            assert await world.store.claim_lapsed(owner="w", ttl=TTL) is None
+            assert await world.store.claim_of_pool("q", owner="w", ttl=TTL) == []
             [again] = await world.store.claim_of_pool("p", owner="w", ttl=TTL)
             assert again.run.identity.run_id == "r1"
 
@@ -51,7 +48,7 @@ class PoolPromises:
                 await world.store.create_run(new_run(name, priority=priority, pool="p"), [])
             first = await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=3)
             rest = await world.other.claim_of_pool("p", owner="x", ttl=TTL, limit=9)
-            assert (_ids(first), _ids(rest)) == (["b", "d", "a"], ["c", "e"])
+            assert (ids_of(first), ids_of(rest)) == (["b", "d", "a"], ["c", "e"])
 
         world.run(scenario())
 
@@ -63,7 +60,7 @@ class PoolPromises:
             async def host(store: Store, name: str) -> list[str]:
                 got: list[str] = []
                 while claimed := await store.claim_of_pool("p", owner=name, ttl=TTL, limit=3):
-                    got += _ids(claimed)
+                    got += ids_of(claimed)
                 return got
 
             both = (world.store, world.other)
@@ -81,12 +78,12 @@ class PoolPromises:
                 limited = new_run(name, pool="p", priority=priority, concurrency_key=key, concurrency_limit=1)
                 await store.create_run(limited, [])
             first = await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)
-            assert _ids(first) == ["a1", "b1"]
+            assert ids_of(first) == ["a1", "b1"]
             assert await world.other.claim_of_pool("p", owner="x", ttl=TTL, limit=10) == []
             for expected in ("a2", "a3"):
                 await _end(store, first[0])
                 first = await world.other.claim_of_pool("p", owner="x", ttl=TTL, limit=10)
-                assert _ids(first) == [expected]
+                assert ids_of(first) == [expected]
 
         world.run(scenario())
 
@@ -96,9 +93,9 @@ class PoolPromises:
                 limited = new_run(f"r{number}", pool="p", concurrency_key="k", concurrency_limit=2)
                 await world.store.create_run(limited, [])
             first = await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)
-            assert _ids(first) == ["r0", "r1"]
+            assert ids_of(first) == ["r0", "r1"]
             await _end(world.store, first[1])
-            assert _ids(await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)) == ["r2"]
+            assert ids_of(await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)) == ["r2"]
 
         world.run(scenario())
 
@@ -126,8 +123,40 @@ class PoolPromises:
             await store.create_run(new_run("asks", needs_approval=True, pool="p"), [])
             for name in ("a", "b", "c"):
                 await store.create_run(new_run(name, pool="p"), [])
-            assert _ids(await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)) == ["a", "b"]
+            assert ids_of(await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)) == ["a", "b"]
             assert await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10) == []
+
+        world.run(scenario())
+
+    def test_one_claim_takes_as_many_runs_as_several_limits_admit_in_order(self, world: World) -> None:
+        async def scenario() -> None:
+            store = world.store
+            left = await _start(store, "left", run={"plan_id": "a"})
+            parked = await _start(store, "parked", run={"plan_id": "b"})
+            assert await store.park(parked.lease, after=1, until="2000-01-01T00:00:00.000000Z")
+            world.pass_time(31)
+            for scope, name, most in (
+                ("tenant", "default", 8),
+                ("concurrency", "k", 1),
+                ("project", "web", 1),
+                ("plan", "a", 2),
+                ("plan", "b", 2),
+            ):
+                await store.set_limit(Limit("default", scope, name, most))
+            for name in ("a1", "a2", "a3", "b1", "b2", "k1", "k2", "c1", "c2", "c3", "c4"):
+                key = {"concurrency_key": "k"} if name.startswith("k") else {}
+                await store.create_run(new_run(name, run={"plan_id": name[0]}, pool="p", **key), [])
+            for name in ("w1", "w2"):
+                web = new_run(name, run={"plan_id": "w", "project_id": "web"}, pool="p", priority=1)
+                await store.create_run(web, [])
+            claimed = await store.claim_of_pool("p", owner="w", ttl=TTL, limit=20)
+            assert ids_of(claimed) == ["left", "parked", "w1", "a1", "b1", "k1", "c1", "c2"]
+            assert await world.other.claim_of_pool("p", owner="x", ttl=TTL, limit=20) == []
+            await store.release(claimed[1].lease)
+            assert ids_of(await world.other.claim_of_pool("p", owner="x", ttl=TTL, limit=20)) == ["parked"]
+            assert left.lease.fence.generation < claimed[0].lease.fence.generation
+            assert await store.remove_limit("default", "tenant", "default")
+            assert ids_of(await store.claim_of_pool("p", owner="w", ttl=TTL, limit=20)) == ["c3", "c4"]
 
         world.run(scenario())
 
@@ -138,7 +167,7 @@ class PoolPromises:
             await world.store.create_run(new_run("b", run={"tenant_id": "b"}, pool="p"), [])
             claimed = await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=4)
             assert len(claimed) == 4
-            assert "b" in _ids(claimed)
+            assert "b" in ids_of(claimed)
 
         world.run(scenario())
 
@@ -162,13 +191,13 @@ class PoolPromises:
                 "p", owner="w", ttl=TTL, limit=20, tenants=frozenset({"b", "c"})
             )
             kinds = ("left", "new", "woken")
-            assert sorted(_ids(of_two)) == sorted(f"{kind}-{tenant}" for kind in kinds for tenant in "bc")
+            assert sorted(ids_of(of_two)) == sorted(f"{kind}-{tenant}" for kind in kinds for tenant in "bc")
             none = await store.claim_of_pool(
                 "p", owner="w", ttl=TTL, limit=20, tenants=frozenset({"d", "\ud800"})
             )
             assert none == []
             rest = await store.claim_of_pool("p", owner="w", ttl=TTL, limit=20)
-            assert sorted(_ids(rest)) == ["left-a", "new-a", "woken-a"]
+            assert sorted(ids_of(rest)) == ["left-a", "new-a", "woken-a"]
 
         world.run(scenario())
 
@@ -246,17 +275,17 @@ class PoolPromises:
             await store.set_limit(Limit("default", "tenant", "default", 1))
             first = await _start(store, "r1")
             await store.create_run(new_run("next", pool="p"), [])
-            await store.create_run(new_run("free"), [])
+            await store.create_run(new_run("free", pool="q"), [])
             assert await store.park(first.lease, after=1, until=None)
             assert await world.other.claim_of_pool("p", owner="w", ttl=TTL, limit=10) == []
-            assert await world.other.claim_next(owner="w", ttl=TTL) is None
+            assert await world.other.claim_of_pool("q", owner="w", ttl=TTL, limit=10) == []
             with pytest.raises(RunRefused):
                 await store.create_run(new_run("no", backpressure=Backpressure.REJECT), [])
             await store.append(R1, [event("r1", "SignalAccepted", subject="s")])
             [woken] = await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)
             assert woken.run.identity.run_id == "r1"
             await _end(store, woken)
-            assert _ids(await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)) == ["next"]
+            assert ids_of(await store.claim_of_pool("p", owner="w", ttl=TTL, limit=10)) == ["next"]
 
         world.run(scenario())
 
@@ -269,7 +298,7 @@ class PoolPromises:
             await _start(store, "r1")
             await store.create_run(new_run("next"), [])
             world.pass_time(31)
-            assert (await store.claim_next(owner="w", ttl=TTL)) is not None
+            assert await store.claim(RunId("next"), owner="w", ttl=TTL) is not None
             await store.append(R1, [event("r1", "SignalAccepted", subject="s")])
             assert await world.other.claim_of_pool("p", owner="w", ttl=TTL, limit=10) == []
 
@@ -301,7 +330,7 @@ class PoolPromises:
             world.pass_time(20)
             # c has lapsed, and a has not.
             taken = await world.other.claim_of_pool("p", owner="x", ttl=TTL, limit=10)
-            assert _ids(taken) == ["b", "c"]
+            assert ids_of(taken) == ["b", "c"]
             renewed = await store.renew_all([a, b, c], ttl=TTL)
             assert [(one.run_id, one.fence, one.owner) for one in renewed] == [("a", a.fence, "w")]
 
@@ -321,12 +350,8 @@ class PoolPromises:
         world.run(scenario())
 
 
-def _ids(claimed: list[Claimed]) -> list[str]:
-    return [one.run.identity.run_id for one in claimed]
-
-
-async def _start(store: Store, run_id: str) -> Claimed:
-    await store.create_run(new_run(run_id, pool="p"), [])
+async def _start(store: Store, run_id: str, *, run: dict[str, str] | None = None) -> Claimed:
+    await store.create_run(new_run(run_id, run=run, pool="p"), [])
     [claimed] = await store.claim_of_pool("p", owner="first", ttl=TTL)
     await store.append(RunId(run_id), [event(run_id, "RunStarted")], fence=claimed.lease.fence)
     return claimed

@@ -1,4 +1,4 @@
-"""Removing runs, and whether what is left is sound."""
+"""Removing runs, and whether the remaining data is consistent."""
 
 import pytest
 
@@ -36,7 +36,7 @@ class PruningPromises:
                 await world.store.create_run(new_run("r2", run_request_id="req-1"), [])
             with pytest.raises(RunRequestPruned):
                 await world.store.create_run(new_run("r1", run_request_id="req-1"), [])
-            # Nor does another run get its id: an old fence would fit again.
+            # Its id is not given to another run either, because an old fence would match again.
             with pytest.raises(RunRequestConflict) as raised:
                 await world.store.create_run(new_run("r1", run_request_id="req-2"), [])
             assert not isinstance(raised.value, RunRequestPruned)

@@ -5,81 +5,46 @@ import asyncio
 import pytest
 
 from podium.errors import PlanNotApproved, RunNotApproved, RunNotFound, RunRefused
-from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE
 from podium.log.runs import Backpressure
 from podium.log.transitions import RunStatus
-from podium.ports.store import Limit, SlotLine, Store
+from podium.ports.store import Limit, SlotLine
 from podium.testing.events import event, new_run
-from podium.testing.store_promises.world import R1, TTL, World, started
+from podium.testing.store_promises.world import R1, TTL, World, ids_of, started
 
 
 class QueuePromises:
-    """Which run starts next, and how many run at once."""
-
-    def test_runs_start_in_order_of_priority_then_age_each_once(self, world: World) -> None:
-        async def scenario() -> None:
-            for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5)):
-                await world.store.create_run(new_run(name, priority=priority), [event(name, "RunQueued")])
-            order = []
-            while claimed := await world.other.claim_next(owner="w", ttl=TTL):
-                order.append(claimed.run.identity.run_id)
-                assert claimed.lease.owner == "w"
-            assert order == ["b", "d", "a", "c"]
-
-        world.run(scenario())
-
-    def test_many_reconcilers_never_start_a_run_twice(self, world: World) -> None:
-        async def scenario() -> None:
-            for number in range(30):
-                await world.store.create_run(new_run(f"r{number}"), [])
-
-            async def reconciler(store: Store, name: str) -> list[str]:
-                got: list[str] = []
-                while claimed := await store.claim_next(owner=name, ttl=TTL):
-                    got.append(claimed.run.identity.run_id)
-                return got
-
-            both = (world.store, world.other)
-            taken = await asyncio.gather(*(reconciler(both[n % 2], f"w{n}") for n in range(6)))
-            started = [run_id for each in taken for run_id in each]
-            assert sorted(started) == sorted(f"r{number}" for number in range(30))
-
-        world.run(scenario())
+    """Which run starts next, and how many run concurrently."""
 
     def test_a_claimed_run_that_was_never_started_is_handed_out_again(self, world: World) -> None:
         async def scenario() -> None:
-            await world.store.create_run(new_run("r1"), [])
-            first = await world.store.claim_next(owner="dies", ttl=TTL)
-            assert first is not None
-            assert await world.store.claim_next(owner="w", ttl=TTL) is None
+            await world.store.create_run(new_run("r1", pool="p"), [])
+            [first] = await world.store.claim_of_pool("p", owner="dies", ttl=TTL)
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL) == []
             world.pass_time(31)
-            second = await world.store.claim_next(owner="w", ttl=TTL)
-            assert second is not None
+            [second] = await world.store.claim_of_pool("p", owner="w", ttl=TTL)
             assert second.lease.fence.generation > first.lease.fence.generation
 
         world.run(scenario())
 
     def test_a_delayed_run_waits_for_its_time(self, world: World) -> None:
         async def scenario() -> None:
-            late = new_run("late", backpressure=Backpressure.DELAY, start_at="2999-01-01T00:00:00.000000Z")
-            early = new_run("early", backpressure=Backpressure.DELAY, start_at="2000-01-01T00:00:00.000000Z")
-            await world.store.create_run(late, [])
-            await world.store.create_run(early, [])
-            claimed = await world.store.claim_next(owner="w", ttl=TTL)
-            assert claimed is not None
-            assert claimed.run.identity.run_id == "early"
-            assert await world.store.claim_next(owner="w", ttl=TTL) is None
+            for name, year in (("late", 2999), ("early", 2000)):
+                start_at = f"{year}-01-01T00:00:00.000000Z"
+                delayed = new_run(name, pool="p", backpressure=Backpressure.DELAY, start_at=start_at)
+                await world.store.create_run(delayed, [])
+            assert ids_of(await world.store.claim_of_pool("p", owner="w", ttl=TTL)) == ["early"]
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL) == []
 
         world.run(scenario())
 
     def test_a_run_that_needs_approval_waits_for_it(self, world: World) -> None:
         async def scenario() -> None:
-            await world.store.create_run(new_run("r1", needs_approval=True), [])
-            assert await world.store.claim_next(owner="w", ttl=TTL) is None
+            await world.store.create_run(new_run("r1", needs_approval=True, pool="p"), [])
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL) == []
             await world.store.append(R1, [event("r1", "RunApproved")])
-            assert await world.store.claim_next(owner="w", ttl=TTL) is not None
+            assert ids_of(await world.store.claim_of_pool("p", owner="w", ttl=TTL)) == ["r1"]
 
         world.run(scenario())
 
@@ -140,23 +105,6 @@ class QueuePromises:
 
         world.run(scenario())
 
-    def test_a_tenant_with_many_runs_does_not_keep_another_waiting(self, world: World) -> None:
-        async def scenario() -> None:
-            for number in range(1000):
-                await world.store.create_run(new_run(f"a{number}", run={"tenant_id": "a"}), [])
-            await world.store.create_run(new_run("b", run={"tenant_id": "b"}), [])
-            for _ in range(2):
-                claimed = await world.store.claim_next(owner="w", ttl=TTL)
-                assert claimed is not None
-                lease, run_id = claimed.lease, claimed.run.identity.run_id
-                ended = [event(run_id, "RunStarted"), event(run_id, "RunCompleted")]
-                await world.store.append(run_id, ended, fence=lease.fence)
-                if run_id == "b":
-                    return
-            raise AssertionError("the other tenant was not among the next two")
-
-        world.run(scenario())
-
     @pytest.mark.parametrize(
         ("scope", "name"),
         [("tenant", "default"), ("project", "p"), ("plan", "nightly"), ("concurrency", "k")],
@@ -166,16 +114,14 @@ class QueuePromises:
             await world.store.set_limit(Limit("default", scope, name, 2))
             assert await world.other.limits("default") == [Limit("default", scope, name, 2)]
             for number in range(4):
-                within = new_run(f"r{number}", run={"project_id": "p"}, concurrency_key="k")
+                within = new_run(f"r{number}", run={"project_id": "p"}, concurrency_key="k", pool="p")
                 await world.store.create_run(within, [])
-            leases = []
-            while claimed := await world.store.claim_next(owner="w", ttl=TTL):
-                leases.append(claimed.lease)
+            leases = [one.lease for one in await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=9)]
             assert len(leases) == 2
             assert await world.other.claim(RunId("r3"), owner="w", ttl=TTL) is None
             await world.store.release(leases[0])
-            assert await world.store.claim_next(owner="w", ttl=TTL) is not None
-            assert await world.store.claim_next(owner="w", ttl=TTL) is None
+            assert len(await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=9)) == 1
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL) == []
             one_more = new_run(
                 "no", run={"project_id": "p"}, concurrency_key="k", backpressure=Backpressure.REJECT
             )
@@ -185,44 +131,37 @@ class QueuePromises:
             with pytest.raises(RunNotFound):
                 await world.store.get_run(RunId("no"))
             outside = {"tenant_id": "other", "project_id": "q", "plan_id": "z"}
-            await world.store.create_run(new_run("out", run=outside), [])
-            free = await world.store.claim_next(owner="w", ttl=TTL)
-            assert free is not None
-            assert free.run.identity.run_id == "out"
+            await world.store.create_run(new_run("out", run=outside, pool="p"), [])
+            assert ids_of(await world.store.claim_of_pool("p", owner="w", ttl=TTL)) == ["out"]
 
         world.run(scenario())
 
     def test_the_slot_of_a_dead_holder_is_free_and_recovery_needs_one(self, world: World) -> None:
         async def scenario() -> None:
             await world.store.set_limit(Limit("default", "tenant", "default", 1))
-            await started(world.store, "r1")
-            await world.store.create_run(new_run("r2"), [])
-            assert await world.store.claim_next(owner="w", ttl=TTL) is None
+            await started(world.store, "r1", pool="p")
+            await world.store.create_run(new_run("r2", pool="q"), [])
+            assert await world.store.claim_of_pool("q", owner="w", ttl=TTL) == []
             world.pass_time(31)
-            waiting = await world.store.claim_next(owner="w", ttl=TTL)
-            assert waiting is not None
+            [waiting] = await world.store.claim_of_pool("q", owner="w", ttl=TTL)
             assert waiting.run.identity.run_id == "r2"
-            # The dead holder's run has to wait for a slot like everybody else.
-            assert await world.store.claim_lapsed(owner="w", ttl=TTL) is None
+            # The dead holder's run has to wait for a slot as any other.
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL) == []
             await world.store.release(waiting.lease)
-            recovered = await world.store.claim_lapsed(owner="w", ttl=TTL)
-            assert recovered is not None
-            assert recovered.run.identity.run_id == "r1"
+            assert ids_of(await world.store.claim_of_pool("p", owner="w", ttl=TTL)) == ["r1"]
 
         world.run(scenario())
 
     def test_only_started_runs_without_a_holder_are_recovered(self, world: World) -> None:
         async def scenario() -> None:
-            await world.store.create_run(new_run("waiting"), [])
-            lease = await started(world.store, "done")
+            await world.store.create_run(new_run("waiting", needs_approval=True, pool="p"), [])
+            lease = await started(world.store, "done", pool="p")
             await world.store.append(RunId("done"), [event("done", "RunCompleted")], fence=lease.fence)
-            await started(world.store, "live")
-            assert await world.store.claim_lapsed(owner="w", ttl=TTL) is None
+            await started(world.store, "live", pool="p")
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=9) == []
             world.pass_time(31)
-            recovered = await world.store.claim_lapsed(owner="w", ttl=TTL)
-            assert recovered is not None
-            assert recovered.run.identity.run_id == "live"
-            assert await world.store.claim_lapsed(owner="w", ttl=TTL) is None
+            assert ids_of(await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=9)) == ["live"]
+            assert await world.store.claim_of_pool("p", owner="w", ttl=TTL, limit=9) == []
 
         world.run(scenario())
 
@@ -236,36 +175,10 @@ class QueuePromises:
             world.pass_time(86_400)
             assert await world.other.slot_line(RunId("r2")) == SlotLine((lease,), ())
             assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL) is None
-            assert await world.other.claim_next(owner="w", ttl=TTL) is None
             await world.store.set_limit(Limit("default", "tenant", "default", 2))
             assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL, slots=1) is None
             await world.store.release(lease)
             assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL, slots=1) is not None
-
-        world.run(scenario())
-
-    def test_runs_are_claimed_for_the_engine_that_carries_them(self, world: World) -> None:
-        async def scenario() -> None:
-            engine = TemporalRunRef(namespace="default", workflow_id="podium-r1", run_id=R1)
-            await world.store.create_run(new_run("r1", engine=engine), [])
-            assert (await world.other.get_run(R1)).engine == engine
-            found = await world.other.run_of_engine("temporal", "podium-r1")
-            assert found is not None
-            assert found.identity.run_id == "r1"
-            assert await world.store.claim_next(owner="w", ttl=TTL) is None
-            waiting = await world.store.claim_next(owner="t", ttl=TTL, provider="temporal")
-            assert waiting is not None
-            assert waiting.run.identity.run_id == "r1"
-            await world.store.append(R1, [event("r1", "RunStarted")], fence=waiting.lease.fence)
-            await started(world.store, "r2")
-            world.pass_time(31)
-            ours = await world.other.claim_lapsed(owner="w", ttl=TTL)
-            assert ours is not None
-            assert ours.run.identity.run_id == "r2"
-            assert await world.other.claim_lapsed(owner="w", ttl=TTL) is None
-            theirs = await world.other.claim_lapsed(owner="t", ttl=None, provider="temporal")
-            assert theirs is not None
-            assert theirs.run.identity.run_id == "r1"
 
         world.run(scenario())
 
@@ -287,13 +200,13 @@ class QueuePromises:
             assert [lease.run_id for lease in line.waiting] == ["high", "r2", "r3"]
             assert await world.store.slot_line(RunId("other")) == SlotLine((), ())
             assert await world.store.claim(RunId("other"), owner="w", ttl=TTL, slots=1) is not None
-            # A run with a higher limit of its own need not wait, but for those before it.
+            # A run with a higher limit of its own need not wait, except for those before it.
             assert await world.store.claim(RunId("r2"), owner="w", ttl=TTL, slots=2) is None
             assert await world.store.claim(RunId("r2"), owner="w", ttl=TTL, slots=3) is not None
             await world.store.release(holds)
             assert await world.store.claim(RunId("r3"), owner="w", ttl=TTL, slots=2) is None
             assert await world.store.claim(RunId("high"), owner="w", ttl=TTL, slots=2) is not None
-            # The process that drove them, and those in line, are gone.
+            # The processes that drove them, and those in the queue, are gone.
             world.pass_time(31)
             assert await world.store.slot_line(RunId("r3")) == SlotLine((), ())
             assert await world.store.claim(RunId("r3"), owner="w", ttl=TTL, slots=1) is not None

@@ -11,7 +11,7 @@ from podium.testing.store_promises.world import R1, World, started, types_in
 
 
 class RefusingPromises:
-    """What breaks a grammar is refused before anything is written; everything else comes back as it was."""
+    """What violates a grammar is refused before anything is written; everything else is returned unchanged."""
 
     @pytest.mark.parametrize(
         ("broken", "error"),

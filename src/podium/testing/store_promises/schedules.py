@@ -1,4 +1,6 @@
-"""Schedules: a change, its records and the run of a tick are stored together, by one of those that decided on it."""
+"""Schedules: a change, its records and the run of a tick are stored together, by one of several concurrent
+deciders.
+"""
 
 import asyncio
 from typing import Any
@@ -103,7 +105,7 @@ class SchedulePromises:
             ]
             assert await world.other.kept(RunId("r1"), "plan.json") == b"plan"
             assert (await world.other.get_run(RunId("r1"))).head == 1
-            # What its runs need stays what it was.
+            # The contents for its runs are unchanged.
             assert await world.other.schedule_contents("default", "nightly") == PLAN
 
         world.run(scenario())
@@ -142,7 +144,7 @@ class SchedulePromises:
                 await world.store.change_schedule(replace(added, next_time=LATER), ticks=[tick()], run=taken)
             assert await world.other.find_schedule("default", "nightly") == added
             assert await world.other.list_ticks("default", "nightly") == []
-            # And it can be changed all the same.
+            # It can nevertheless be changed.
             assert await world.store.change_schedule(added, ticks=[tick()]) is not None
 
         world.run(scenario())

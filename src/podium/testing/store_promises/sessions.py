@@ -113,13 +113,14 @@ class TenantStatePromises:
     def test_in_a_closed_tenant_no_token_works_and_nothing_starts(self, world: World) -> None:
         async def scenario() -> None:
             await world.store.add_token(token(tenant_id="acme"))
-            await world.store.create_run(new_run("r1", run={"tenant_id": "acme"}), [event("r1", "RunQueued")])
+            queued = new_run("r1", run={"tenant_id": "acme"}, pool="p")
+            await world.store.create_run(queued, [event("r1", "RunQueued")])
             assert await world.store.close_tenant("acme", LATE, audit=[decision("close")])
             assert await world.other.find_token("t1") is None
             assert len(await world.other.list_tokens("acme")) == 1
             with pytest.raises(TenantClosed):
                 await world.other.create_run(new_run("r2", run={"tenant_id": "acme"}), [])
-            assert await world.other.claim_next(owner="w", ttl=TTL) is None
+            assert await world.other.claim_of_pool("p", owner="w", ttl=TTL) == []
             assert await world.other.claim(RunId("r1"), owner="w", ttl=TTL) is None
             await world.other.create_run(new_run("r3"), [])
             assert not await world.other.close_tenant("acme", LATE, audit=[decision("again")])

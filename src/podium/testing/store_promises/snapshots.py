@@ -1,4 +1,4 @@
-"""What runs look like is kept beside their log."""
+"""Snapshots of runs are stored beside their log."""
 
 from podium.log.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
 from podium.log.transitions import RunStatus, StepStatus

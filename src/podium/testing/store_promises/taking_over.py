@@ -1,4 +1,4 @@
-"""A lease that is handed from one owner to the next while it is live, and one that no process holds."""
+"""A live lease that is passed from one owner to the next, and one that no process holds."""
 
 import asyncio
 from random import Random
@@ -32,7 +32,7 @@ class TakingOverPromises:
             assert parked is not None
             assert (parked.owner, parked.expires_at) == (_PARKED, None)
             assert parked.fence.generation == first.fence.generation + 1
-            # The one before can neither write nor keep it.
+            # The previous owner can neither write nor renew it.
             with pytest.raises(StaleFence):
                 await world.store.append(R1, [event("r1", "StepStarted", "build")], fence=first.fence)
             assert await world.store.renew(first, ttl=TTL) is None
@@ -43,7 +43,7 @@ class TakingOverPromises:
             assert again.fence.generation == parked.fence.generation + 1
             assert again.expires_at is not None
             await world.store.append(R1, [event("r1", "StepStarted", "build")], fence=again.fence)
-            # Its new time counts.
+            # The new duration counts.
             world.pass_time(31)
             assert await world.other.claim(R1, owner="c", ttl=TTL, attempt=attempt) is not None
 
@@ -54,7 +54,7 @@ class TakingOverPromises:
             first = await started(world.store)
             for wrong in ("", "x", "Driver", "driver ", "driv%"):
                 assert await world.other.claim(R1, owner="b", ttl=TTL, takes_over=wrong) is None
-            # The owner itself only renews it, whomever it names.
+            # The owner itself only renews it, whatever owner it names.
             for named in ("x", "driver"):
                 again = await world.other.claim(R1, owner="driver", ttl=TTL, takes_over=named)
                 assert again is not None
@@ -95,7 +95,7 @@ class TakingOverPromises:
                 await world.store.create_run(new_run(name, concurrency_key="k"), [])
             first = await world.store.claim(R1, owner="a", ttl=TTL, slots=1)
             assert first is not None
-            # Both limits are reached now, and another run waits in line.
+            # Both limits are reached now, and another run waits in the queue.
             await world.store.set_limit(Limit("default", "concurrency", "k", 1))
             place = await world.store.claim(RunId("r2"), owner="w", ttl=TTL, attempt=IN_LINE)
             assert place is not None
@@ -130,19 +130,16 @@ class TakingOverPromises:
                 parked = await world.store.claim(RunId(name), owner=owner, ttl=None, takes_over="a")
                 assert parked is not None
             world.pass_time(_TEN_YEARS)
-            for provider in ("conductor", "local"):
-                for claim in (world.other.claim_lapsed, world.other.claim_next):
-                    assert await claim(owner="b", ttl=TTL, provider=provider) is None
             await world.store.set_limit(Limit("default", "tenant", "default", 2))
-            await world.store.create_run(new_run("r3"), [])
+            await world.store.create_run(new_run("r3", pool="p"), [])
             assert await world.other.claim(RunId("r3"), owner="b", ttl=TTL) is None
-            assert await world.other.claim_next(owner="b", ttl=TTL) is None
+            assert await world.other.claim_of_pool("p", owner="b", ttl=TTL) == []
             held = await world.other.held_lease(R1)
             assert held is not None
             assert (held.lease.owner, held.lease.expires_at, held.is_live) == (_PARKED, None, True)
-            # With the end of a parked run its slot is free.
+            # The end of a parked run frees its slot.
             await world.store.append(R1, [event("r1", "RunFailed")], fence=held.lease.fence)
-            assert await world.other.claim_next(owner="b", ttl=TTL) is not None
+            assert len(await world.other.claim_of_pool("p", owner="b", ttl=TTL)) == 1
 
         world.run(scenario())
 
@@ -150,13 +147,13 @@ class TakingOverPromises:
     def test_runs_that_are_parked_and_taken_over_at_random_never_share_a_slot(
         self, world: World, seed: int
     ) -> None:
-        """Workers take runs over, park them, let them lapse and give them up, all with one concurrency key."""
+        """Workers take runs over, park them, let them lapse and release them, all with one concurrency key."""
 
         async def scenario() -> None:
             names = [RunId(f"r{number}") for number in range(4)]
             for name in names:
                 await world.store.create_run(new_run(name, concurrency_key="k"), [])
-            # The two ways to limit how many work at the same time.
+            # The two ways to limit how many work concurrently.
             slots = 2 if seed % 2 else None
             if slots is None:
                 await world.store.set_limit(Limit("default", "concurrency", "k", 2))

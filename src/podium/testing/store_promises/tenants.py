@@ -1,4 +1,4 @@
-"""What one may ask on behalf of a tenant."""
+"""Requests on behalf of a tenant."""
 
 import pytest
 

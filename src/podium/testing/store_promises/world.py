@@ -1,12 +1,12 @@
-"""Where a promise is tried: a store, a second handle on the same data, and time that can be made to pass."""
+"""The environment of a promise: a store, a second handle on the same data, and time that can be advanced."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
 from podium.log.ids import RunId
 from podium.log.leases import Lease
-from podium.ports.store import Store
+from podium.ports.store import Claimed, Store
 from podium.testing.events import event, new_run
 
 R1 = RunId("r1")
@@ -21,14 +21,14 @@ class World(Protocol):
     def other(self) -> Store: ...
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Drive a coroutine on the loop the store lives on."""
+        """Run a coroutine on the store's loop."""
         ...
 
     def pass_time(self, seconds: float) -> None: ...
 
 
 async def started(store: Store, run_id: str = "r1", **fields: Any) -> Lease:
-    """A run that has begun, and the lease of whoever drives it."""
+    """A run that has started, and the lease of its driver."""
     await store.create_run(new_run(run_id, **fields), [event(run_id, "RunQueued")])
     lease = await store.claim(RunId(run_id), owner="driver", ttl=TTL)
     assert lease is not None
@@ -38,3 +38,7 @@ async def started(store: Store, run_id: str = "r1", **fields: Any) -> Lease:
 
 async def types_in(store: Store, run_id: str = "r1") -> list[str]:
     return [record.event_type for record in await store.read(RunId(run_id))]
+
+
+def ids_of(claimed: Sequence[Claimed]) -> list[str]:
+    return [one.run.identity.run_id for one in claimed]

@@ -1,4 +1,4 @@
-"""What carrying out an intent came to."""
+"""The result of executing an intent."""
 
 from typing import Literal
 from uuid import UUID
@@ -16,5 +16,5 @@ class ModelIntentExecutionResult(BaseModel):
     success: bool
     # A code, never the text of an exception.
     error: str | None = None
-    # Of the projection, if the intent changed it.
+    # Revision of the projection, if the intent changed it.
     revision: int | None = None

@@ -1,4 +1,4 @@
-"""What the contract sets: times, the rules of the reducer, events and routes."""
+"""Settings of the contract: times, the rules of the reducer, events and routes."""
 
 from datetime import timedelta
 from typing import Literal, get_args
@@ -49,7 +49,7 @@ class ReducerRules(_Settings):
     """What can never be registered, whatever is tried."""
 
     allowed_node_types: tuple[NodeType, ...] = get_args(NodeType)
-    # The catalog has one pair of metadata for each endpoint, and some for other fields.
+    # The catalog needs one metadata entry for each endpoint, and some for other fields.
     max_endpoints: int = Field(default=16, ge=0, le=MAX_META - 8)
     max_endpoint_bytes: int = Field(default=MAX_META_VALUE, ge=1, le=MAX_META_VALUE)
     max_content_bytes: int = Field(default=65_536, ge=1, le=262_144)

@@ -1,4 +1,4 @@
-"""What a run is about: one event of one node, as `{type, correlation_id, body}`."""
+"""The subject of a run: one event of one node, as `{type, correlation_id, body}`."""
 
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -58,7 +58,7 @@ class NodeOverdue(_Body):
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    # Repeated here, so that every failure of the run has it.
+    # Repeated here, so that every failure of the run contains it.
     correlation_id: UUID | None = None
 
 
@@ -85,7 +85,7 @@ class TickInput(_Event):
 ModelOrchestratorInput: TypeAlias = Annotated[
     IntrospectionInput | RequestInput | AckInput | TickInput, Field(discriminator="type")
 ]
-# What the reducer folds.
+# The events that the reducer folds.
 RegistrationEvent: TypeAlias = (
     NodeIntrospectionEvent | RegistryRequestIntrospectionEvent | NodeRegistrationAcked | NodeOverdue
 )

@@ -13,9 +13,9 @@ class ModelReducerState(BaseModel):
 
     # Nodes for which this batch has intents.
     processed_node_ids: frozenset[UUID] = Field(default_factory=frozenset)
-    # Of the node that the event is about, as it is to be; None if the node is unknown.
+    # The future registration of the node that the event is about; None if the node is unknown.
     registration: Projection | None = None
     # The states that the event led through.
     entered: tuple[State, ...] = ()
-    # Why the event could not be followed; None if it could, or if nothing had to be done.
+    # Why the event had no effect; None if it had one, or if nothing had to be done.
     code: str | None = None

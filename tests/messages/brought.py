@@ -1,0 +1,36 @@
+"""Thirty mistakes that people bring from other tools: `from_NAME.yaml` is the file, `from_NAME.txt` its message."""
+
+from typing import Final
+
+BROUGHT: Final = {
+    "jobs": "GitHub Actions: jobs instead of steps",
+    "triggers": "GitHub Actions: on: push",
+    "runs_on": "GitHub Actions: runs-on",
+    "run_key": "GitHub Actions: run",
+    "uses": "GitHub Actions: uses",
+    "with": "GitHub Actions: with",
+    "if_key": "GitHub Actions: if",
+    "needs": "GitHub Actions: needs",
+    "expression": "GitHub Actions: ${{ inputs.version }} in an argument",
+    "expression_in_a_script": "GitHub Actions: ${{ ... }} in a script",
+    "secret_expression": "GitHub Actions: ${{ secrets.TOKEN }}",
+    "secret_namespace": "${secrets.TOKEN}",
+    "fact_of_the_runner": "GitHub Actions: ${github.ref}",
+    "continue_on_error": "GitHub Actions: continue-on-error",
+    "timeout_minutes": "GitHub Actions: timeout-minutes",
+    "working_directory": "GitHub Actions: working-directory",
+    "strategy": "GitHub Actions: strategy around matrix",
+    "version_as_a_number": "GitHub Actions: 3.10 in a matrix",
+    "script_list": "GitLab: script with a list",
+    "stage": "GitLab: stage",
+    "image": "GitLab: image",
+    "variables": "GitLab: variables",
+    "dependencies": "Task, Dagu: deps",
+    "commands": "Task: cmds",
+    "register": "Ansible: register",
+    "with_items": "Ansible: with_items and {{ item }}",
+    "jinja": "Airflow, Dagu: {{ params.day }}",
+    "schedule": "Dagu: schedule in the file",
+    "variable_without_a_shell": "make, just: $HOME in arguments",
+    "pattern_without_a_shell": "make, just: *.o in arguments",
+}

@@ -1,0 +1,144 @@
+"""A webhook that fails for a day is disabled with an alert; a name that changes its address leads nowhere."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpcore2
+import pytest
+
+from podium.hooks.endpoint import EndpointKind
+from podium.log.ids import RunId
+from podium.operations.hooks.posting import MAX_FAILING, WebhookPoster
+from podium.operations.hooks.webhooks import WebhookOrder, add_webhook, list_webhooks, webhook_of
+from podium.operations.parts import Parts
+from podium.ports.receivers import ReceiverFailed, ReceiverRefused
+from podium.runtime.receivers import WebReceivers
+from podium.runtime.webhook_bus import bus_name
+from podium.stores.memory import MemoryStore
+from podium.testing.clock import VirtualClock
+from podium.testing.events import event, new_run
+from podium.wiring.use_cases import use_case_parts
+
+ORDER = WebhookOrder(url="https://chat.example.com/x", secret="CHAT")
+SECRETS = {"CHAT": "correct-horse-battery-staple"}
+
+
+class Receivers:
+    def __init__(self) -> None:
+        self.fails = True
+        self.posted = 0
+
+    def check(self, url: str) -> None:
+        pass
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        self.posted += 1
+        if self.fails:
+            raise ReceiverFailed("answered 500")
+
+
+def test_a_webhook_is_disabled_after_a_day_of_failures_and_not_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store, receivers = MemoryStore(clock), Receivers()
+        parts = parts_on(store, clock, tmp_path)
+        await add_webhook(parts, receivers, "default", "chat", ORDER)
+        await store.create_run(new_run("r1"), [event("r1", "RunQueued")])
+        poster = WebhookPoster(parts, ["default"], lambda: receivers, lambda _tenant: SECRETS, print)
+        (endpoint,) = await store.list_endpoints(EndpointKind.WEBHOOK, "default")
+
+        async def deliver() -> None:
+            relay = poster.relay(endpoint, webhook_of(endpoint), lambda error: noted(error))
+            await relay.deliver_line()
+
+        async def noted(error: str) -> None:
+            await poster.note(endpoint, error)
+
+        await deliver()
+        clock.move(MAX_FAILING.total_seconds() - 1)
+        await deliver()
+        assert [one.state for one in await list_webhooks(parts, "default")] == ["failing"]
+        receivers.fails = False
+        await deliver()
+        assert [one.state for one in await list_webhooks(parts, "default")] == ["active"]
+
+        await store.append(RunId("r1"), [event("r1", "AlertRaised", subject="one")])
+        receivers.fails = True
+        await deliver()
+        clock.move(MAX_FAILING.total_seconds())
+        with caplog.at_level(logging.ERROR):
+            await deliver()
+        (found,) = await list_webhooks(parts, "default")
+        assert (found.state, found.webhook.error) == ("disabled", "answered 500")
+        assert "WEBHOOK_DISABLED" in caplog.text
+        assert await store.outbox_lines(bus_name("chat")) == []
+        # It gets nothing more, also from a worker that starts later.
+        posted, stop = receivers.posted, asyncio.Event()
+        receivers.fails = False
+        asyncio.get_running_loop().call_later(0.05, stop.set)
+        await poster.serve(stop)
+        assert receivers.posted == posted
+
+    asyncio.run(scenario())
+
+
+def parts_on(store: MemoryStore, clock: VirtualClock, folder: Path) -> Parts:
+    from msgspec.structs import replace
+
+    return replace(use_case_parts(store, folder, print), clock=clock)
+
+
+def test_every_address_of_a_name_is_checked_for_every_connection() -> None:
+    """A name server that answers a public address first, and one inside the network later, gains nothing."""
+    answers = [["93.184.216.34"], ["93.184.216.34", "10.0.0.8"], ["127.0.0.1"], ["169.254.169.254"]]
+    connected: list[str] = []
+
+    class Backend(httpcore2.AsyncNetworkBackend):
+        async def connect_tcp(self, host: str, *_: object, **__: object) -> httpcore2.AsyncNetworkStream:
+            connected.append(host)
+            raise httpcore2.ConnectError("no network in tests")
+
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return answers.pop(0)
+
+    async def scenario() -> None:
+        receivers = WebReceivers(resolve=resolve, backend=Backend())
+        with pytest.raises(ReceiverFailed, match="no network in tests"):
+            await receivers.post("https://chat.example.com/x?key=hidden", {}, b"{}")
+        for _ in range(3):
+            with pytest.raises(ReceiverRefused) as refused:
+                await receivers.post("https://chat.example.com/x?key=hidden", {}, b"{}")
+            assert "never used" in str(refused.value)
+            assert "hidden" not in str(refused.value)
+
+    asyncio.run(scenario())
+    assert connected == ["93.184.216.34"]
+
+
+def test_a_webhook_is_signed_with_a_secret_of_its_own_tenant_only(tmp_path: Path) -> None:
+    """Else a tenant could get what another one accepts signed by naming its secret."""
+
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store, receivers = MemoryStore(clock), Receivers()
+        receivers.fails = False
+        parts = parts_on(store, clock, tmp_path)
+        await add_webhook(parts, receivers, "acme", "chat", ORDER)
+        await store.create_run(new_run("r1", run={"tenant_id": "acme"}), [event("r1", "RunQueued")])
+        secrets = {"default": SECRETS, "acme": {}}
+        poster = WebhookPoster(parts, ["default", "acme"], lambda: receivers, secrets.__getitem__, print)
+        (endpoint,) = await store.list_endpoints(EndpointKind.WEBHOOK, "acme")
+
+        async def noted(error: str) -> None:
+            await poster.note(endpoint, error)
+
+        await poster.relay(endpoint, webhook_of(endpoint), noted).deliver_line()
+        assert receivers.posted == 0
+        (found,) = await list_webhooks(parts, "acme")
+        assert "the secret 'CHAT' is missing" in found.webhook.error
+
+    asyncio.run(scenario())
