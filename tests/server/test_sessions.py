@@ -164,6 +164,7 @@ def test_a_page_without_a_session_is_the_login_form_and_an_api_call_is_a_problem
     browser = Browser(site)
     page = browser.get("/some/page")
     assert (page.status, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert browser.get("/login").headers["content-type"] == page.headers["content-type"]
     assert b'<form method="post" action="/login">' in page.body
     assert "script-src" not in page.headers["content-security-policy"]
     assert page.headers["content-security-policy"].startswith("default-src 'none'; ")

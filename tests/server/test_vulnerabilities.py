@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,9 @@ import uvicorn
 from podium.runtime.listening import Listening
 from podium.server.serving import configured
 from tests.logged import logged
-from tests.server.site import FLOW, Answer, Site, call
+from tests.server.site import FLOW, Answer, Site, call, scope_of
 
-WAIT = 60.0
+WAIT = 30.0
 EXPRESSION = """
 version: "2.0"
 name: "${{secrets.KEY}}"
@@ -209,6 +210,8 @@ class _Inside:
         body, more = b"", True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return
             body, more = body + message.get("body", b""), bool(message.get("more_body"))
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
         raw = scope["raw_path"].decode("latin-1")
@@ -269,3 +272,76 @@ def test_clients_that_send_slowly_keep_no_other_waiting(raw: Raw) -> None:
     finally:
         for connection in slow:
             connection.close()
+
+
+BODY = (
+    b"Host: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nSec-Fetch-Site: same-origin\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n",
+        b"POST /login HTTP/1.1\r\n" + BODY + b"{",
+        b"POST /api/v1/runs HTTP/1.1\r\n" + BODY + b"{",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\n",
+    ],
+    ids=["nothing", "half a head", "half a body", "half a body without a token", "half a second request"],
+)
+def test_a_request_that_does_not_arrive_as_a_whole_ends_its_connection(
+    raw: Raw, part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podium.server.connections.REQUEST_SECONDS", 1.0)
+    with raw.connect() as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(part)
+        end = time.monotonic() + WAIT
+        while time.monotonic() < end:
+            # Each byte is sent in time, the request is not. A client that waits sees the end, too.
+            connection.settimeout(0.2 if part else WAIT)
+            try:
+                if not connection.recv(65536):
+                    return
+            except TimeoutError:
+                connection.sendall(b"x")
+        pytest.fail("the connection is still open")
+
+
+@pytest.mark.parametrize("path", ["/login", "/api/v1/hooks/any/deliveries", "/api/v1/runs"])
+def test_a_client_that_disconnects_within_its_body_fills_no_log(
+    site: Site, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    headers = {
+        "authorization": f"Bearer {site.tokens['acme', 'operator']}",
+        "content-type": "application/json",
+        "host": "x",
+        "sec-fetch-site": "same-origin",
+    }
+    statuses: list[int] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    with caplog.at_level(logging.WARNING):
+        site.run(site.app(scope_of("POST", path, headers), receive, send))
+    assert messages == []
+    assert statuses[:1] == [400]
+    assert caplog.text == ""
+
+
+def test_a_request_that_arrives_slowly_but_in_time_is_answered(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podium.server.connections.REQUEST_SECONDS", 6.0)
+    with raw.connect() as connection:
+        # Together they take longer than one may.
+        for _ in range(3):
+            for piece in (b"GET /healthz HTTP/1.1\r\n", b"Host: x\r\n", b"\r\n"):
+                connection.sendall(piece)
+                time.sleep(0.7)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")

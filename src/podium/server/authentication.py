@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from podium.access.audit import AuditKey
 from podium.access.grants import Grant
@@ -162,5 +163,6 @@ def _has_authorization(scope: Any) -> bool:
 
 
 def _has_token_in_address(scope: Any) -> bool:
-    query = scope.get("query_string", b"").decode("latin-1")
+    """However it is escaped."""
+    query = unquote(scope.get("query_string", b"").decode("latin-1"))
     return _TOKEN_IN_ADDRESS.search(query) is not None

@@ -12,7 +12,6 @@ from podium.server.declaring import declares
 from podium.server.login_page import (
     ANOTHER_SITE,
     FAILED,
-    MEDIA_TYPE,
     POLICY,
     code_page,
     forwarding_page,
@@ -108,7 +107,8 @@ async def _failed(logins: Logins, since: float) -> Response[bytes]:
 
 
 def _page(content: bytes, status: int = 200) -> Response[bytes]:
-    return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=dict(_PAGE))
+    # The framework appends the charset itself.
+    return Response(content, status_code=status, media_type="text/html", headers=dict(_PAGE))
 
 
 def _form(body: bytes) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 from litestar import Request
-from litestar.exceptions import SerializationException
+from litestar.exceptions import InternalServerException, SerializationException
 
 from podium.server.problems import BadRequest, UnsupportedMediaType
 
@@ -22,6 +22,13 @@ _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at `(?P<place>[^`]*)`)?$", re.D
 
 
 class ApiRequest(Request[Any, Any, Any]):
+    async def body(self) -> bytes:
+        """Raises `BadRequest` if the client disconnects before its end, which is no failure of the server."""
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise BadRequest("the connection ended before the body did", "$") from error
+
     async def json(self) -> Any:
         """The body as the type of the handler's `data`."""
         field = self.route_handler.parsed_data_field

@@ -20,6 +20,7 @@ from podium.operations.sessions import first_login
 from podium.runtime.listening import BACKLOG, Listening
 from podium.server.app import make_app
 from podium.server.authentication import Authentication
+from podium.server.connections import ImpatientProtocol
 from podium.server.security_headers import SecurityHeaders
 from podium.server.stream_service import StreamService
 from podium.wiring.access import access_policy, known_audit_key, oidc_settings, rate_limits
@@ -151,7 +152,7 @@ def configured(app: Any, listening: Listening) -> uvicorn.Config:
     """
     return uvicorn.Config(
         app,
-        http="h11",
+        http=ImpatientProtocol,
         ws="none",
         loop="asyncio",
         lifespan="off",
