@@ -315,7 +315,21 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D35",
         "a secret of five characters is accepted",
-        swap("runtime/preflight.py:length_problem", "not 0 < len(value) < MIN_SECRET", "True"),
+        swap("runtime/preflight.py:length_problem", "is_maskable(value)", "True"),
+    ),
+    fault(
+        "D35",
+        "a secret of five characters and a space is accepted",
+        swap("log/redaction.py:is_maskable", "value.strip()", "value"),
+    ),
+    fault(
+        "D35",
+        "a secret without the white space around it is shown",
+        swap(
+            "log/redaction.py:Redactor.__init__",
+            "maskable | {value.strip() for value in maskable}",
+            "maskable",
+        ),
     ),
     fault(
         "D35",

@@ -3,8 +3,9 @@
 A value is searched for as it is and in the forms in which programs commonly print it: inside JSON, inside a
 URL, in base64 and as Python quotes it in messages. Everything covered by any occurrence is masked;
 overlapping occurrences share one mask, so that no piece remains of two secrets that overlap or contain each
-other. Values of fewer than six characters are not masked: they would hide half of every log and protect
-nothing.
+other. Programs often strip a value before they print it, so it is searched for without the white space around
+it, too. Values of fewer than six characters without it are not masked: they would hide half of every log and
+protect nothing.
 
 In base64 the value is also found in the middle of a longer encoded text, whatever is around it. Of the first
 and the last character there only some bits belong to the value; such a border character stays visible.
@@ -33,13 +34,19 @@ MIN_SECRET: Final = 6
 MASK: Final = "***"
 
 
+def is_maskable(value: str) -> bool:
+    """White space around it does not count: what remains may be shown without it."""
+    return len(value.strip()) >= MIN_SECRET
+
+
 class Redactor:
     """Masks a fixed set of secret values. None of them is visible in it, not even in its `repr`."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        secret = {value for value in values if len(value) >= MIN_SECRET}
+        maskable = {value for value in values if is_maskable(value)}
+        secret = maskable | {value.strip() for value in maskable}
         forms = {form for value in secret for form in _forms(value)}
-        self._count = len(secret)
+        self._count = len(maskable)
         self._bytes = _Search(forms, MASK.encode())
         # Text is searched as text: encoding and decoding it would change what is not valid UTF-8.
         self._text = _Search({form.decode("utf-8", "surrogateescape") for form in forms} | secret, MASK)

@@ -18,7 +18,7 @@ from podium.errors import PodiumError
 from podium.expressions.evaluate import MISSING
 from podium.expressions.templates import render, render_arguments
 from podium.log.events import EventRecord
-from podium.log.redaction import MIN_SECRET, Redactor
+from podium.log.redaction import Redactor, is_maskable
 from podium.plan.loading import walk
 from podium.plan.plan import Call, Notification, Plan, Workflow
 from podium.ports.bus import DeliveryPostponed
@@ -127,7 +127,7 @@ async def deliver(
     """`values`: the values for `${env.X}`. `hidden`: variables that programs do not get, like the secrets of the
     workflow. Raises `NotDelivered`, whose text contains no value.
     """
-    secrets = {values[name] for name in workflow.secrets if len(values.get(name, "")) >= MIN_SECRET}
+    secrets = {values[name] for name in workflow.secrets if is_maskable(values.get(name, ""))}
     try:
         async with asyncio.timeout(SECONDS):
             await _deliver(target, workflow, notice, values, hidden | set(workflow.secrets))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from podium.errors import PodiumError
-from podium.log.redaction import MIN_SECRET
+from podium.log.redaction import MIN_SECRET, is_maskable
 from podium.machine.program import references_in
 from podium.plan.container_names import RUNTIMES
 from podium.plan.loading import LocatedStep, located_steps
@@ -131,7 +131,7 @@ def steps_named(paths: Sequence[str]) -> str:
 
 
 def length_problem(name: str, value: str) -> str | None:
-    if not 0 < len(value) < MIN_SECRET:
+    if not value or is_maskable(value):
         return None
     return (
         f"{named_secret(name)} has fewer than {MIN_SECRET} characters and could not be masked in logs and events; "

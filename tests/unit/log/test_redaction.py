@@ -100,6 +100,19 @@ def test_a_value_of_six_characters_is_masked_and_one_of_five_is_not() -> None:
     assert Redactor(["hunter", "tiger"]).redact("hunter tiger") == "*** tiger"
 
 
+@pytest.mark.rule("D35")
+@pytest.mark.parametrize("secret", ["  hunter2", "hunter2\n", "\thunter2\r\n"])
+def test_a_value_that_a_program_has_stripped_is_masked_in_every_form(secret: str) -> None:
+    redactor = Redactor([secret])
+    for form in FORMS.values():
+        assert redactor.redact_bytes(b"token=[" + form(secret.strip()) + b"] ok") == b"token=[***] ok"
+        assert redactor.redact_bytes(b"token=[" + form(secret) + b"] ok") == b"token=[***] ok"
+
+
+def test_white_space_is_no_part_of_the_six_characters() -> None:
+    assert Redactor(["  tiger ", "        "]).redact("tiger          tiger") == "tiger          tiger"
+
+
 def test_of_values_that_contain_each_other_the_longest_is_masked() -> None:
     redactor = Redactor(["secret", "secret-longer", "a-secret-longer-still"])
     assert redactor.redact("secret secret-longer a-secret-longer-still") == "*** *** ***"

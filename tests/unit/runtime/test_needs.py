@@ -43,7 +43,15 @@ def test_a_secret_that_a_step_names_has_to_be_there(tmp_path: Path, value: str, 
 
 
 @pytest.mark.rule("D35")
-@pytest.mark.parametrize(("value", "found"), [("12345", ["SECRET_TOO_SHORT"]), ("123456", [])])
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("12345", ["SECRET_TOO_SHORT"]),
+        ("123456", []),
+        (" 12345\n", ["SECRET_TOO_SHORT"]),
+        ("       ", ["SECRET_TOO_SHORT"]),
+    ],
+)
 def test_a_secret_has_at_least_six_characters(tmp_path: Path, value: str, found: list[str]) -> None:
     step = "{name: A, command: ['true'], secrets: [TOKEN]}"
     assert codes(needs(tmp_path, step, "secrets: [TOKEN]", TOKEN=value)) == found
