@@ -212,7 +212,14 @@ class PodiumError(Exception):
 
 
 class InvalidId(PodiumError):
+    """`subject`: what the value is called where it is refused; `valid`: what would be right."""
+
     code = "INVALID_ID"
+
+    def __init__(self, message: str, subject: str = "", valid: str = "") -> None:
+        super().__init__(message)
+        self.subject = subject
+        self.valid = valid
 
 
 class InvalidEvent(PodiumError):

@@ -30,7 +30,8 @@ SIGNAL = {"signalId": "6f9619ff-8b86-4011-b42d-00c04fc964ff", "signalType": "CAN
         (b"[]", 400, "REQUEST_INVALID", "$"),
         (b"null", 400, "REQUEST_INVALID", "$"),
         (b'{"plan": 7}', 400, "REQUEST_INVALID", "$.plan"),
-        (b'{"plan": "a@1", "unknown": 1}', 400, "REQUEST_INVALID", "$"),
+        (b'{"plan": "a@1", "unknown": 1}', 400, "REQUEST_INVALID", "$.unknown"),
+        (b'{"inputs": {}}', 400, "REQUEST_INVALID", "$.plan"),
         (b'{"plan": "a@1", "plan": "b@1"}', 400, "REQUEST_INVALID", "$"),
         (b'{"plan": "a@1", "inputs": {"a": 1, "a": 2}}', 400, "REQUEST_INVALID", "$"),
         (b'{"plan": "a@1", "inputs": {"a": NaN}}', 400, "REQUEST_INVALID", "$"),
@@ -81,6 +82,76 @@ def test_a_query_parameter_that_is_not_known_is_refused(
     assert (answer.status, answer.code, answer.json["location"]) == (400, "REQUEST_INVALID", location), answer
     assert answer.json["valid"].startswith(valid), answer
     assert site.ask("GET", "/healthz?probe=1").status == 200
+
+
+FIELDS = (
+    "fields: plan, inputs, project, environment, pool, priority, concurrencyKey, labels, startAt, onLimit"
+)
+ID = "1-128 letters, digits or . _ : @ + -, starting with a letter or digit"
+MOMENT = "a moment like 2026-01-01T09:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("fields", "location", "valid"),
+    [
+        ({"plan": 7}, "$.plan", "text"),
+        ({"plan": "nothing"}, "$.plan", ""),
+        ({"plan": "none@1"}, "$.plan", ""),
+        ({"unknown": 1}, "$.unknown", FIELDS),
+        ({"onLimit": "ignore"}, "$.onLimit", "delay, queue, reject"),
+        ({"onLimit": "reject", "startAt": "2030-01-01T09:00:00Z"}, "$.onLimit", "queue, delay"),
+        ({"priority": 1001}, "$.priority", "a whole number from -1000 to 1000"),
+        ({"startAt": "tomorrow"}, "$.startAt", MOMENT),
+        ({"startAt": "2030-01-01T09:00:00"}, "$.startAt", MOMENT),
+        ({"pool": "a b"}, "$.pool", ID),
+        ({"project": ""}, "$.project", ID),
+        ({"concurrencyKey": "a/b"}, "$.concurrencyKey", ID),
+        ({"labels": {"a b": "c"}}, "$.labels", ""),
+        ({"labels": {"a": 1}}, "$.labels[...]", "text"),
+        ({"inputs": []}, "$.inputs", "an object"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_an_order_that_is_refused_is_told_where_and_what_would_be_right(
+    site: Site, fields: dict[str, object], location: str, valid: str
+) -> None:
+    answer = site.post("/runs", {"plan": site.publish()["sha256"], **fields}, role="operator")
+    assert 400 <= answer.status <= 404, answer
+    assert (answer.json["location"], answer.json.get("valid", "")) == (location, valid), answer
+
+
+@pytest.mark.parametrize(
+    ("path", "location", "valid"),
+    [
+        ("/runs?limit=501", "query.limit", "a whole number from 1 to 500"),
+        ("/runs?limit=x", "query.limit", "a whole number from 1 to 500"),
+        ("/runs?cursor=x", "query.cursor", ""),
+        ("/plans?cursor=x", "query.cursor", ""),
+        ("/audit?cursor=x", "query.cursor", ""),
+        ("/runs?filter=x", "query.filter", ""),
+        ("/runs?status=x", "query.status", "a list of: "),
+        ("/runs?details=maybe", "query.details", "true or false"),
+        ("/runs/a%7Cb", "path.run_id", ID),
+        ("/runs/a/compare/a%7Cb", "path.other_id", ID),
+        ("/plans/flow/picture?format=png", "query.format", "ascii, dot, mermaid, svg"),
+    ],
+)
+def test_a_parameter_that_is_refused_is_told_where_and_what_would_be_right(
+    site: Site, path: str, location: str, valid: str
+) -> None:
+    answer = site.get(path)
+    assert (answer.status, answer.json["location"]) == (400, location), answer
+    assert answer.json.get("valid", "").startswith(valid), answer
+
+
+def test_the_place_of_a_header_and_of_a_field_of_a_signal_is_told(site: Site) -> None:
+    order, run_id = {"plan": site.publish()["sha256"]}, site.start()
+    header = site.post("/runs", order, role="operator", headers={"idempotency-key": "a b"})
+    assert (header.json["location"], header.json["valid"]) == ("header Idempotency-Key", ID)
+    signal = site.post(f"/runs/{run_id}/signals", {**SIGNAL, "signalId": "x"}, role="operator")
+    assert (signal.json["location"], signal.json["valid"]) == ("$.signalId", "a lower-case UUID of version 4")
+    roles = site.post("/tokens", {"name": "bot", "roles": ["king"]}, role="owner")
+    assert (roles.json["location"], roles.json["valid"].split(", ")[0]) == ("$.roles[0]", "admin")
 
 
 def _listed(site: Site) -> list[str]:

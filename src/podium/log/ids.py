@@ -20,15 +20,14 @@ LAST: Final = "last"
 _ID: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")
 _UUID4: Final = lazy_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _MAX_STEP_BYTES: Final = 1024
+_VALID: Final = "1-128 letters, digits or . _ : @ + -, starting with a letter or digit"
+_VALID_UUID: Final = "a lower-case UUID of version 4"
 
 
 def check_id(kind: str, value: str) -> None:
     """Refuse anything but letters, digits and `._:@+-`, at most 128, starting with a letter or digit."""
     if not is_id(value):
-        raise InvalidId(
-            f"{kind} {_shown(value)} is not a valid id: use 1-128 letters, digits or . _ : @ + -, "
-            "starting with a letter or digit"
-        )
+        raise InvalidId(f"{kind} {_shown(value)} is not a valid id: use {_VALID}", kind, _VALID)
 
 
 def is_id(value: str) -> bool:
@@ -47,7 +46,7 @@ def check_step_id(value: str) -> None:
 
 def check_uuid4(kind: str, value: str) -> None:
     if not _UUID4.fullmatch(value):
-        raise InvalidId(f"{kind} {_shown(value)} is not a lower-case UUID of version 4")
+        raise InvalidId(f"{kind} {_shown(value)} is not {_VALID_UUID}", kind, _VALID_UUID)
 
 
 def _shown(value: object) -> str:

@@ -29,6 +29,7 @@ _DEFAULT_WAIT: Final = 30
 _ENDS: Final = 20
 _MIN_ENDS: Final = 2
 _MAX_PRIORITY: Final = 1000
+_EXAMPLE: Final = "2026-01-01T09:00:00Z"
 
 
 class OnLimit(StrEnum):
@@ -49,7 +50,14 @@ class Outcome(StrEnum):
 
 
 class InvalidSubmission(PodiumError):
+    """`subject`: which value of the submission; `valid`: what would be right."""
+
     code = "INVALID_SUBMISSION"
+
+    def __init__(self, message: str, subject: str, valid: str) -> None:
+        super().__init__(message)
+        self.subject = subject
+        self.valid = valid
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,18 +136,24 @@ def _checked(request: RunRequest, on_limit: OnLimit, start_at: datetime | None) 
     check_id("pool", pool)
     if request.priority is not None and abs(request.priority) > _MAX_PRIORITY:
         raise InvalidSubmission(
-            f"priority {request.priority} is not possible: use a number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}"
+            f"priority {request.priority} is not possible: use a number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}",
+            "priority",
+            f"a number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}",
         )
     if start_at is None:
         # To be delayed it has to be refused first.
         backpressure = Backpressure.QUEUE if on_limit is OnLimit.QUEUE else Backpressure.REJECT
         return msgspec.structs.replace(request, pool=pool, backpressure=backpressure)
     if start_at.tzinfo is None:
-        raise InvalidSubmission("a start time needs a time zone: for example 2026-01-01T09:00:00Z")
+        raise InvalidSubmission(
+            f"a start time needs a time zone: for example {_EXAMPLE}", "start_at", f"a moment like {_EXAMPLE}"
+        )
     if on_limit is OnLimit.REJECT:
         raise InvalidSubmission(
             "a run with a start time cannot be rejected because of a limit, which counts when that time has come; "
-            "use onLimit queue or delay"
+            "use onLimit queue or delay",
+            "on_limit",
+            "queue, delay",
         )
     return msgspec.structs.replace(
         request, pool=pool, backpressure=Backpressure.DELAY, start_at=_in_utc(start_at)
@@ -151,5 +165,7 @@ def _in_utc(start_at: datetime) -> Timestamp:
         return timestamp(start_at)
     except OverflowError as error:
         raise InvalidSubmission(
-            f"start time {start_at.isoformat()} is not between the years 1 and 9999 in UTC"
+            f"start time {start_at.isoformat()} is not between the years 1 and 9999 in UTC",
+            "start_at",
+            f"a moment like {_EXAMPLE}",
         ) from error

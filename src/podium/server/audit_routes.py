@@ -95,7 +95,7 @@ async def get_audit(
 
 def _before(cursor: str) -> int:
     if _CURSOR.fullmatch(cursor) is None:
-        raise InvalidId(f"cursor {shortened(cursor)!a} is not valid: use that of the page before")
+        raise InvalidId(f"cursor {shortened(cursor)!a} is not valid: use that of the page before", "cursor")
     return int(cursor)
 
 

@@ -8,10 +8,13 @@ from typing import Any, Final
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, ValidationException
+from litestar.params import QueryParameter
 
 from podium.errors import PodiumError, RunRefused
 from podium.server.asking import REQUEST_ID
+from podium.server.locating import location_of
 from podium.server.rate_limiting import RateLimited
+from podium.server.valid_values import valid_in_query
 from podium.text import visible, without_credentials
 
 _LOG: Final = logging.getLogger("podium.server")
@@ -133,7 +136,8 @@ def status_of(code: str) -> int:
     return STATUS_OF.get(code, _BAD)
 
 
-def problem_of(error: PodiumError, request_id: str) -> Problem:
+def problem_of(error: PodiumError, request_id: str, location: str = "") -> Problem:
+    """`location`: if the error itself does not know it."""
     status = status_of(error.code)
     # For an invalid workflow. Its class is not imported for this, which would take as long as all routes.
     found = getattr(error, "diagnostics", ())
@@ -143,7 +147,7 @@ def problem_of(error: PodiumError, request_id: str) -> Problem:
         status=status,
         code=error.code,
         detail=visible(without_credentials(str(error))) if not found else "the workflow is not valid",
-        location=getattr(error, "location", ""),
+        location=getattr(error, "location", "") or location,
         valid=getattr(error, "valid", ""),
         request_id=request_id,
         diagnostics=tuple(one.as_json() for one in found),
@@ -151,9 +155,9 @@ def problem_of(error: PodiumError, request_id: str) -> Problem:
 
 
 def respond_with(
-    error: PodiumError, request_id: str, headers: Mapping[str, str] | None = None
+    error: PodiumError, request_id: str, headers: Mapping[str, str] | None = None, *, location: str = ""
 ) -> Response[bytes]:
-    problem = problem_of(error, request_id)
+    problem = problem_of(error, request_id, location)
     sent = {"Cache-Control": "no-store", **(headers or {}), **_retry_after(error, problem.status)}
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=sent
@@ -170,7 +174,7 @@ def _retry_after(error: PodiumError, status: int) -> dict[str, str]:
 
 
 def foreseen(request: Request[Any, Any, Any], error: PodiumError) -> Response[bytes]:
-    return respond_with(error, _id_of(request))
+    return respond_with(error, _id_of(request), location=location_of(error, request.scope))
 
 
 def of_framework(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -182,24 +186,32 @@ def of_framework(request: Request[Any, Any, Any], error: HTTPException) -> Respo
         allow = ", ".join(sorted(set(allowed) - {"OPTIONS"}))
         refused = MethodNotAllowed("this method is not possible here", valid=allow)
         return respond_with(refused, _id_of(request), {"Allow": allow})
-    return respond_with(_translated(error), _id_of(request))
+    return respond_with(_translated(error, request), _id_of(request))
 
 
-def _translated(error: HTTPException) -> PodiumError:
+def _translated(error: HTTPException, request: Request[Any, Any, Any]) -> PodiumError:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return PathNotFound("nothing is at this path; GET /api/v1/openapi.json lists all paths")
     if error.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return RequestTooLarge("the body is larger than 1 MiB", "$", "at most 1,048,576 bytes")
     if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
-        return _bad_parameter(error.extra[0])
+        return _bad_parameter(error.extra[0], request.route_handler)
     return BadRequest(error.detail)
 
 
-def _bad_parameter(found: Mapping[str, Any]) -> BadRequest:
+def _bad_parameter(found: Mapping[str, Any], handler: Any) -> BadRequest:
     name, source = str(found.get("key", "")), getattr(found.get("source"), "value", found.get("source"))
     if name == "data":
         return BadRequest("the body is missing", "$", "one JSON object in UTF-8")
-    return BadRequest(str(found.get("message", "")), f"{source or 'parameter'}.{name}")
+    return BadRequest(str(found.get("message", "")), f"{source or 'parameter'}.{name}", _valid(handler, name))
+
+
+def _valid(handler: Any, name: str) -> str:
+    for own_name, field in handler.parsed_fn_signature.parameters.items():
+        definition = field.kwarg_definition
+        if isinstance(definition, QueryParameter) and (definition.name or own_name) == name:
+            return valid_in_query(field.annotation, definition.ge, definition.le)
+    return ""
 
 
 def unforeseen(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

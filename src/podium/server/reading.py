@@ -13,11 +13,14 @@ from litestar import Request
 from litestar.exceptions import InternalServerException, SerializationException
 
 from podium.server.problems import BadRequest, UnsupportedMediaType
+from podium.server.valid_values import valid_in_body
 
 MAX_BODY: Final = 1 << 20
 MAX_DEPTH: Final = 100
 _JSON: Final = "application/json"
 _TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+# Of messages about a field that is missing or unknown.
+_FIELD: Final = re.compile(r"\bfield `(?P<name>[^`]*)`")
 _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at `(?P<place>[^`]*)`)?$", re.DOTALL)
 
 
@@ -47,14 +50,17 @@ def decode(body: bytes, type_: Any) -> Any:
     except msgspec.ValidationError as error:
         found = _PLACE.match(str(error))
         assert found is not None
-        raise BadRequest(found["text"], found["place"] or "$", _described(type_)) from error
+        raise _misfit(found["text"], found["place"] or "$", type_) from error
     except (ValueError, RecursionError, SerializationException) as error:
         raise BadRequest(f"the body is not JSON: {error}", "$", "one JSON object in UTF-8") from error
 
 
-def _described(type_: Any) -> str:
-    fields = getattr(type_, "__struct_encode_fields__", ())
-    return f"fields: {', '.join(fields)}" if fields else ""
+def _misfit(text: str, place: str, type_: Any) -> BadRequest:
+    """`place`: of the object, if a field of it is missing or unknown."""
+    if field := _FIELD.search(text):
+        inside = f"{place}.{field['name']}"
+        return BadRequest(text, inside, valid_in_body(type_, inside) or valid_in_body(type_, place))
+    return BadRequest(text, place, valid_in_body(type_, place))
 
 
 def _check_depth(body: bytes) -> None:

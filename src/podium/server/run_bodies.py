@@ -28,7 +28,7 @@ class OrderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
     concurrency_key: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     # With a time zone, like 2026-01-01T09:00:00Z.
-    start_at: datetime | None = None
+    start_at: Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})] | None = None
     # If a limit is reached: wait, be refused (429), or start later.
     on_limit: OnLimit = OnLimit.QUEUE
 

@@ -166,7 +166,7 @@ async def send_signal(
     asking: Asking, request: AnyRequest, run_id: FromPath[str], data: JSONBody[SignalBody]
 ) -> Response[DecisionBody]:
     check_id("run_id", run_id)
-    check_uuid4("signalId", data.signal_id)
+    check_uuid4("signal_id", data.signal_id)
     signal = SignalRequest(signal_id=data.signal_id, signal_type=data.signal_type, payload=data.payload)
     sent = await request_signal(asking.parts, asking.tenant_id, run_id, signal, data.fields)
     return answer(request, DecisionBody.of(sent, data.signal_type))

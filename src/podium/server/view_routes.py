@@ -155,7 +155,7 @@ async def compare(
     asking: Asking, request: AnyRequest, run_id: FromPath[str], other_id: FromPath[str]
 ) -> Response[ComparisonBody]:
     check_id("run_id", run_id)
-    check_id("run_id", other_id)
+    check_id("other_id", other_id)
     return answer(
         request, ComparisonBody.of(await compare_runs(asking.parts, asking.tenant_id, run_id, other_id))
     )

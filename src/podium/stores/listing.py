@@ -207,6 +207,7 @@ def place_of(query: RunQuery) -> Place | None:
     moment, _, number = cursor.partition("_")
     if not (is_timestamp(moment) and number.isascii() and number.isdecimal() and len(number) < 19):
         raise InvalidId(
-            f"cursor {shortened(ascii(cursor))} is not valid: use the one that came with the page before"
+            f"cursor {shortened(ascii(cursor))} is not valid: use the one that came with the page before",
+            "cursor",
         )
     return Place(moment, int(number))

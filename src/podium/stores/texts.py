@@ -158,7 +158,9 @@ def page_cursor(cursor: str | None) -> int | None:
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
-        raise InvalidId(f"cursor {_shown(cursor)} is none: use the one that came with the page before")
+        raise InvalidId(
+            f"cursor {_shown(cursor)} is not valid: use the one that came with the page before", "cursor"
+        )
     return int(cursor)
 
 
