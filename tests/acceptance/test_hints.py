@@ -77,6 +77,32 @@ def test_printed_commands_work_with_the_places_that_were_given(place: Place) -> 
         place.run(name, place.run_id, "--runs", runs)
 
 
+@pytest.mark.parametrize("format_", ["md", "html"])
+def test_a_report_suggests_commands_with_the_places_that_were_given(place: Place, format_: str) -> None:
+    place.write("steps: [{name: A, command: [sh, -c, 'echo broken; exit 1']}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--runs", "else", code=1)
+    report = place.run("report", place.run_id, "--format", format_, "--runs", "else").stdout
+    suggested = re.findall(r"podium (?:logs|resume) [^<\n]*", report)
+    assert suggested == [
+        f"podium logs {place.run_id} A --runs else",
+        f"podium resume {place.run_id} --runs else",
+    ]
+    for command in suggested:
+        place.run(*shlex.split(command)[1:], code=1 if "resume" in command else 0)
+
+
+def test_a_suggested_command_that_continues_a_run_has_its_environment_files(place: Place) -> None:
+    place.write("steps: [{name: A, command: [sh, -c, 'test $COLOR = red']}]")
+    for name in ("colors.env", "more.env"):
+        (place.folder / name).write_text("COLOR=blue\n")
+    files = ("--env-file", "colors.env", "--env-file", "more.env")
+    shown = place.run("run", "w.yaml", "--run-id", place.run_id, *files, code=1).stdout
+    (resumed,) = [one for one in _PRINTED.findall(shown) if "resume" in one]
+    (place.folder / "more.env").write_text("COLOR=red\n")
+    place.run(*shlex.split(resumed)[1:])
+    assert all("--env-file" not in one for one in _PRINTED.findall(shown) if "logs" in one)
+
+
 def test_every_command_that_takes_a_run_takes_runs_and_store() -> None:
     context = click.Context(cli)
     for name in cli.list_commands(context):

@@ -9,7 +9,7 @@ from uuid import uuid4
 import click
 
 from podium.cli.completed_by import completed_by
-from podium.cli.env_files import env_file_option, use_env_files
+from podium.cli.env_files import env_file_of_run_option, use_env_files
 from podium.cli.hints import given_runs
 from podium.cli.interrupts import interruptible
 from podium.cli.progress import ProgressView, progress_view
@@ -113,7 +113,7 @@ def decide_on_server(
 @click.command()
 @on_run
 @click.option("--reason", help="Why; kept in the log.")
-@env_file_option
+@env_file_of_run_option
 def cancel(
     run_id: str, store: str | None, tenant: str, reason: str | None, env_files: tuple[Path, ...]
 ) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from podium.cli.hints import remember_places
 from podium.cli.paths import GivenPath
 from podium.errors import PodiumError
 from podium.text import reason_of, visible
@@ -19,13 +20,29 @@ Command: TypeAlias = Callable[..., Any]
 
 
 def env_file_option(command: Command) -> Command:
+    """Of a command that serves many runs."""
+    return _env_file_option(command)
+
+
+def env_file_of_run_option(command: Command) -> Command:
+    """Of a command for one run: commands that it suggests for that run need the files again."""
+    return _env_file_option(command, callback=_remember)
+
+
+def _env_file_option(command: Command, **more: Any) -> Command:
     return click.option(
         "--env-file",
         "env_files",
         multiple=True,
         type=GivenPath(exists=True),
         help="More environment variables, one NAME=value a line. Repeat it for more files: later ones win.",
+        **more,
     )(command)
+
+
+def _remember(_context: click.Context, option: click.Parameter, paths: Sequence[Path]) -> Sequence[Path]:
+    remember_places(option.opts[0], paths)
+    return paths
 
 
 def use_env_files(paths: Sequence[Path], declared: Sequence[Path] = ()) -> "tuple[EnvFile, ...]":

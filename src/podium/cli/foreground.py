@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from podium.cli.app import FAILED, importing
 from podium.cli.engine_options import chosen_engine
-from podium.cli.env_files import env_file_option
+from podium.cli.env_files import env_file_of_run_option
 from podium.cli.hints import given_runs, print_causes, print_notice, print_reason, say
 from podium.cli.interrupts import interruptible
 from podium.cli.output import print_diagnostics, surviving, surviving_lost_output
@@ -100,7 +100,7 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
             is_flag=True,
             help="Leave the run (exit code 5) when only a person can make progress.",
         ),
-        env_file_option,
+        env_file_of_run_option,
         store_option,
         tenant_option,
     )

@@ -1,10 +1,11 @@
 """Suggested commands: printed commands, and what a run waits for with the commands that help.
 
 A hint that works only without `--runs` and `--store` is wrong. So the given values are remembered, and every
-printed command includes them, if that command has the option.
+printed command includes them, if that command has the option. The same holds for the files with the variables
+of a run, which every command that continues it needs again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = lazy_pattern(r"`(podium [^`\n]+)`")
 # Values given on the command line, by option.
-_given: dict[str, str] = {}
+_given: dict[str, tuple[str, ...]] = {}
 # Where notices go instead of standard error, if a process has a log; at most one.
 _notices_to: list[Callable[[str], None]] = []
 
@@ -30,16 +31,21 @@ def forget_places() -> None:
 
 
 def remember_place(option: str, value: object) -> None:
-    if value is not None:
-        _given[option] = str(value)
+    remember_places(option, () if value is None else (value,))
+
+
+def remember_places(option: str, values: Iterable[object]) -> None:
+    """The values of an option that may be repeated."""
+    if given := tuple(map(str, values)):
+        _given[option] = given
 
 
 def given_place(option: str) -> str | None:
-    return _given.get(option)
+    return _given[option][0] if option in _given else None
 
 
 def given_runs() -> Path | None:
-    return Path(_given["--runs"]) if "--runs" in _given else None
+    return Path(_given["--runs"][0]) if "--runs" in _given else None
 
 
 def carried(command: str) -> str:
@@ -54,8 +60,9 @@ def carried(command: str) -> str:
     options = _options_of(words)
     places = [
         f"{option} {shlex.quote(without_credentials(value))}"
-        for option, value in _given.items()
+        for option, values in _given.items()
         if option in options and option not in words
+        for value in values
     ]
     return " ".join([command, *places])
 

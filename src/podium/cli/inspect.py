@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from podium.client.printed_calls import ReportFormat
 
 _FORMATS: Final[dict[str, Callable[[RunReport], str]]] = {
-    "md": as_markdown,
+    "md": lambda found: as_markdown(found, carried),
     "json": lambda found: json_text(as_json(found)),
 }
 
@@ -129,7 +129,7 @@ def report(run_id: str, format_: "ReportFormat", output: str | None, store: str 
         if format_ == "html":
             from podium.operations.html_report import html_of, whole_report
 
-            return html_of(await whole_report(parts, tenant, run_id))
+            return html_of(await whole_report(parts, tenant, run_id), carried)
         return _FORMATS[format_](await report_run(parts, tenant, run_id))
 
     def remotely(client: "Client", run_id: RunId) -> str:

@@ -14,6 +14,7 @@ from podium.drawing import drawn_picture
 from podium.drawing.picture import Picture
 from podium.log.usage import describe_usage, usage_cells
 from podium.operations.parts import Parts
+from podium.operations.printed import Spelling, as_typed
 from podium.operations.report_rows import ReportRow, total_seconds
 from podium.operations.reports import RunReport, commands_after, report_run
 from podium.operations.run_drawing import picture_of_run
@@ -102,11 +103,12 @@ def _start_of(file: Path) -> str:
         return opened.read(_MAX_DIFF_BYTES).decode("utf-8", "replace")
 
 
-def html_of(whole: WholeReport) -> str:
-    return "\n".join(_lines(whole)) + "\n"
+def html_of(whole: WholeReport, command: Spelling = as_typed) -> str:
+    """`command`: a command as it has to be typed where the report is read."""
+    return "\n".join(_lines(whole, command)) + "\n"
 
 
-def _lines(whole: WholeReport) -> Iterator[str]:
+def _lines(whole: WholeReport, command: Spelling) -> Iterator[str]:
     report = whole.report
     run, status = report.view.run.identity, report.view.run.status.value.lower()
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -118,7 +120,7 @@ def _lines(whole: WholeReport) -> Iterator[str]:
     if report.view.summary.failure is not None:
         yield f'<p class="failed">{_text(report.view.summary.failure.text)}</p>'
     yield from _notes(report)
-    if commands := commands_after(report):
+    if commands := commands_after(report, command):
         yield f"<p>Next:<pre>{_lines_of(commands)}</pre>"
     yield f'<h2>Graph</h2><div class="picture">{drawn_picture(whole.picture, "svg")}</div>'
     yield from _timeline(report.rows)

@@ -14,6 +14,7 @@ from podium.log.usage import describe_usage, usage_cells
 from podium.operations.approvals import Decision, decisions_of
 from podium.operations.changes import Change, Changes
 from podium.operations.parts import Parts
+from podium.operations.printed import Spelling, as_typed
 from podium.operations.report_rows import Failure, ReportRow, failures_of, rows_of
 from podium.operations.runs import RunView, show_run
 from podium.text import visible
@@ -105,16 +106,16 @@ def as_json(report: RunReport) -> dict[str, object]:
     }
 
 
-def commands_after(report: RunReport) -> list[str]:
-    """What to call about a run that failed; empty for any other."""
+def commands_after(report: RunReport, command: Spelling) -> list[str]:
+    """What to call about a run that failed, as `command` writes it; empty for any other."""
     run_id = report.view.run.identity.run_id
     if report.view.run.status is not RunStatus.FAILED:
         return []
     steps = [f"podium logs {run_id} {quote(failure.row.step_id)}" for failure in report.failures]
-    return [*(steps or [f"podium logs {run_id}"]), f"podium resume {run_id}"]
+    return list(map(command, [*(steps or [f"podium logs {run_id}"]), f"podium resume {run_id}"]))
 
 
-def as_markdown(report: RunReport) -> str:
+def as_markdown(report: RunReport, command: Spelling = as_typed) -> str:
     view, run = report.view, report.view.run
     lines = [
         f"# {_cell(run.identity.plan_id)}: {run.status.value.lower()}",
@@ -125,19 +126,19 @@ def as_markdown(report: RunReport) -> str:
         f"|{' --- |' * len(_COLUMNS)}",
         *(f"| {' | '.join(map(_cell, row))} |" for row in _rows(report)),
         *(["", *(f"- {_cell(text)}" for text in noted)] if (noted := report.notes()) else ()),
-        *_failed_lines(report),
+        *_failed_lines(report, command),
     ]
     return "\n".join(lines)
 
 
-def _failed_lines(report: RunReport) -> Iterator[str]:
+def _failed_lines(report: RunReport, command: Spelling) -> Iterator[str]:
     """The last lines of each failed step, indented: in such a block Markdown passes nothing on."""
     for row, printed in report.failures:
         yield from ("", f"## {_cell(row.step_id)}: {_cell(row.error)}", "")
         yield from (f"    {visible(line)}" for line in printed)
         yield from ("", f"All of it: {', '.join(map(_cell, row.files))}")
-    if commands := commands_after(report):
-        yield from ("", "Next:", "", *(f"    {visible(command)}" for command in commands))
+    if commands := commands_after(report, command):
+        yield from ("", "Next:", "", *(f"    {visible(one)}" for one in commands))
 
 
 def _cell(text: str) -> str:
