@@ -13,6 +13,7 @@ _ORDER = f"{_HERE}/ordering.py"
 _INTAKE = f"{_HERE}/intake.py"
 _CONTRACT = f"{_HERE}/contract.yaml"
 _CHECKS = "nodes/section_checks.py:SectionChecks"
+_FAILED_RUNS = "operations/registration/continuing.py:FailedRuns"
 
 FAULTS: Final[list[Fault]] = [
     # --- a run ------------------------------------------------------------------------------------
@@ -427,6 +428,21 @@ FAULTS: Final[list[Fault]] = [
             "await self._handled(messages)",
             "(await self._commit(messages) or await self._handled(messages))",
         ),
+    ),
+    fault(
+        "RG20",
+        "a run is given up although a service is away",
+        swap(f"{_FAILED_RUNS}._continue", "code not in _AWAY and tries >= MAX_TRIES", "tries >= MAX_TRIES"),
+    ),
+    fault(
+        "RG20",
+        "the step that ended a run has no code",
+        swap(f"{_FAILED_RUNS}._code", "code == _BY_STEP", "False"),
+    ),
+    fault(
+        "RG20",
+        "a run that is left raises an alert every minute",
+        drop(f"{_FAILED_RUNS}._leave", "self._left.add(...)"),
     ),
     fault(
         "R04",

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from podium.errors import RunNotPrunable
 from podium.log.transitions import RunStatus
+from podium.nodes.registration.intake import run_for
+from podium.operations.registration.continuing import MAX_TRIES
 from podium.operations.registration.serving import RegistrationService
 from podium.ports.bus import BusRefused
 from podium.testing.virtual_time import run_virtually
@@ -234,6 +237,42 @@ def test_runs_that_failed_because_the_table_was_away_are_continued_when_it_is_ba
     site = serving(tmp_path, work)
     assert counted(site.published())["NodeRegistrationInitiated"] == 3
     assert "hunter2" not in str(site.view.troubles)
+
+
+@pytest.mark.rule("RG20")
+def test_runs_are_continued_however_long_a_service_was_away(tmp_path: Path) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        site.table.is_down = True
+        site.send(introspection())
+        await asyncio.sleep(600)
+        assert service.counts.runs_continued >= MAX_TRIES
+        site.table.is_down = False
+        await site.until_states(AWAITING_ACK=1)
+
+    assert serving(tmp_path, work).view.alerts == []
+
+
+@pytest.mark.rule("RG20")
+def test_a_run_that_would_fail_again_is_left_with_one_alert_however_long_it_is_kept(tmp_path: Path) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        start = run_for("NodeIntrospectionEvent", introspection())
+        other = {**start.event, "correlation_id": str(node_id(7))}
+        await service.world.runs.create(replace(start, event=other))
+        await asyncio.sleep(600)
+        assert service.counts.runs_continued == 0
+
+    assert serving(tmp_path, work).view.alerts == ["CORRELATION_ID_MISMATCH"]
+
+
+@pytest.mark.rule("RG20")
+def test_a_run_that_fails_for_another_reason_is_left_after_some_tries(tmp_path: Path) -> None:
+    async def work(site: Site, service: RegistrationService) -> None:
+        site.table.damaged = frozenset({introspection().node_id})
+        site.send(introspection())
+        await asyncio.sleep(600)
+        assert service.counts.runs_continued == MAX_TRIES - 1
+
+    assert serving(tmp_path, work).view.alerts == ["NODE_ERROR"]
 
 
 @pytest.mark.rule("R05")
