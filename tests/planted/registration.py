@@ -311,11 +311,15 @@ FAULTS: Final[list[Fault]] = [
         "any placeholder is accepted",
         swap(f"{_CHECKS}._check_topic", "one not in _PLACEHOLDERS", "False"),
     ),
-    fault("RG16", "a section without effect is accepted", drop(f"{_CHECKS}.check", "self._check_read()")),
+    fault(
+        "RG16",
+        "a section without effect is accepted",
+        drop(f"{_CHECKS}._check_against_graph", "self._check_read()"),
+    ),
     fault(
         "RG16",
         "two events share a topic",
-        drop(f"{_CHECKS}._check_published", "self._check_twice(..., [one.topic for one in events], ...)"),
+        drop(f"{_CHECKS}._check_topics", "self._check_twice(..., [one.topic for one in events], ...)"),
     ),
     fault(
         "RG16",
@@ -324,8 +328,26 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "RG16",
-        "two events are read from one topic",
-        drop(f"{_CHECKS}._check_consumed", "self._check_twice(..., [one.topic for one in events], ...)"),
+        "topics that are read are not looked at",
+        drop(f"{_CHECKS}._check_alone", "self._check_topics('consumed_events', consumed)"),
+    ),
+    fault(
+        "RG16",
+        "sections are compared with a part of the graph",
+        swap(
+            "nodes/compiling.py:_Compiler._check_sections",
+            "len(steps) == number_of_steps(self._root)",
+            "True",
+        ),
+    ),
+    fault(
+        "RG16",
+        "a section that could not be read is reported again",
+        swap(
+            "nodes/compiling.py:_Compiler._check_sections",
+            "written - sections.model_fields_set",
+            "set()",
+        ),
     ),
     fault(
         "RG16",

@@ -22,7 +22,7 @@ from podium.nodes.contract import OpenedContract, open_contract
 from podium.nodes.definition import ModelWorkflowDefinitionMetadata
 from podium.nodes.executor import HIGHEST_ACTION_PRIORITY
 from podium.nodes.keys_without_effect import warn_about_keys_without_effect
-from podium.nodes.planned_steps import PlannedStep, planned_steps
+from podium.nodes.planned_steps import PlannedStep, number_of_steps, planned_steps
 from podium.nodes.registry import NodeRegistry
 from podium.nodes.run_settings import ErrorHandling, RunRules
 from podium.nodes.section_checks import SectionChecks
@@ -75,8 +75,7 @@ class _Compiler:
         steps = planned_steps(self._root, self._contract.steps, self._nodes, self._problems, sections)
         if not steps and not self._opened.report.has_errors:
             self._problems.nothing_to_run(DEFINITION)
-        if not self._opened.report.has_errors:
-            SectionChecks(sections, steps, self._nodes, self._problems).check()
+        self._check_sections(sections, steps)
         if rules is None or self._opened.report.has_errors:
             return None, {}
         workflow = Workflow(
@@ -88,6 +87,17 @@ class _Compiler:
             **_parallel(rules),
         )
         return self._plan(workflow, metadata), self._places(steps)
+
+    def _check_sections(self, sections: Sections, steps: Sequence[PlannedStep]) -> None:
+        written = {name for name in Sections.model_fields if tree.find(self._root, (name,)) is not None}
+        SectionChecks(
+            sections,
+            steps,
+            self._nodes,
+            self._problems,
+            graph_is_known=len(steps) == number_of_steps(self._root),
+            unreadable=written - sections.model_fields_set,
+        ).check()
 
     def _plan(self, workflow: Workflow, metadata: ModelWorkflowDefinitionMetadata) -> Plan:
         return plan_of(

@@ -305,6 +305,7 @@ class ContractProblems:
         parent = tree.find(self._root, path[:-1])
         assert isinstance(parent, tree.Mapping)
         key = parent.entries[str(path[-1])].key
+        self._reported.add(path)
         message = f"{_called(path[:-1])} has no use for the key {quoted(key.text)}."
         self._report.error(Code.UNKNOWN_KEY, key.start, key.end, message, "Remove it, or correct its name.")
 

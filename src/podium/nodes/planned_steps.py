@@ -59,6 +59,13 @@ def planned_steps(
     return _from_graph(root, nodes, problems, sections)
 
 
+def number_of_steps(root: tree.Node) -> int:
+    """How many the file has, including those that cannot be planned."""
+    steps, graph = tree.find(root, ("steps",)), tree.find(root, GRAPH)
+    listed = steps if isinstance(steps, tree.Sequence) and steps.items else graph
+    return len(listed.items) if isinstance(listed, tree.Sequence) else 0
+
+
 def _from_steps(
     root: tree.Node,
     steps: Sequence[ModelWorkflowStep],

@@ -1,11 +1,12 @@
 """Whether the sections of a contract fit its graph: every problem at its position.
 
 A section has to have an effect: one that no node of the graph reads is an error, and so is an event, an
-intent or a dependency that the graph does not know.
+intent or a dependency that the graph does not know. If part of the graph or of the sections could not be read,
+only the rest is checked: what is missing there may be what a section names.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from podium.language.codes import Code
@@ -16,7 +17,7 @@ from podium.nodes.contract_problems import ContractProblems
 from podium.nodes.planned_steps import PlannedStep
 from podium.nodes.publishing import can_publish
 from podium.nodes.registry import NodeClass, NodeRegistry
-from podium.nodes.sections import READ_BY_NODES, ConsumedEvent, PublishedEvent, Sections
+from podium.nodes.sections import READ_BY_NODES, ConsumedEvent, IntentRoute, PublishedEvent, Sections
 from podium.text import quoted
 
 _PLACEHOLDERS: Final = ("{env}", "{namespace}")
@@ -33,7 +34,13 @@ class SectionChecks:
         steps: Sequence[PlannedStep],
         nodes: NodeRegistry,
         problems: ContractProblems,
+        *,
+        graph_is_known: bool = True,
+        unreadable: Collection[str] = (),
     ) -> None:
+        """`graph_is_known`: `steps` are all of the graph. `unreadable`: sections that were reported before."""
+        self._graph_is_known = graph_is_known
+        self._unreadable = unreadable
         self._sections = sections
         self._steps = {step.step_id: step for step in steps if step.enabled}
         found = {name: nodes.find(step.type, step.node) for name, step in self._steps.items()}
@@ -41,12 +48,32 @@ class SectionChecks:
         self._problems = problems
 
     def check(self) -> None:
+        self._check_alone()
+        if self._graph_is_known:
+            self._check_against_graph()
+
+    def _check_alone(self) -> None:
+        """What needs no graph."""
+        consumed, published = self._sections.consumed_events or [], self._sections.published_events or []
+        self._check_contract_version()
+        self._check_topics("consumed_events", consumed)
+        self._check_topics("published_events", published)
+        self._check_circles(published)
+        self._check_twice_routed([one.intent for one in self._routes])
+        self._check_twice("dependencies", [one.name for one in self._sections.dependencies or []], "name")
+        if "consumed_events" not in self._unreadable:
+            self._check_time()
+
+    def _check_against_graph(self) -> None:
         self._check_read()
-        self._check_versions()
-        self._check_consumed(self._sections.consumed_events or [])
-        self._check_published(self._sections.published_events or [])
-        self._check_routes()
-        self._check_time()
+        self._check_node_version()
+        for section, check in (
+            ("consumed_events", self._check_consumed),
+            ("published_events", self._check_published),
+            ("intent_consumption", self._check_routes),
+        ):
+            if section not in self._unreadable:
+                check()
         self._check_reader()
         self._check_dependencies()
 
@@ -61,13 +88,16 @@ class SectionChecks:
                     Code.UNKNOWN_KEY, (name,), message, "Remove it, or add a node that does."
                 )
 
-    def _check_versions(self) -> None:
-        contract, node = self._sections.contract_version, self._sections.node_version
+    def _check_contract_version(self) -> None:
+        contract = self._sections.contract_version
         if contract is not None and contract.major != _CONTRACT_MAJOR:
             message = f"'contract_version' is {contract}, which this version of Podium does not read."
             self._problems.report(
                 Code.UNKNOWN_VALUE, ("contract_version",), message, f"Use {_CONTRACT_MAJOR}.x.y."
             )
+
+    def _check_node_version(self) -> None:
+        node = self._sections.node_version
         if node is None:
             return
         other = {cls.name: cls.version for cls in self._classes.values() if cls.version != str(node)}
@@ -78,23 +108,24 @@ class SectionChecks:
 
     # --- events -----------------------------------------------------------------------------------
 
-    def _check_consumed(self, events: Sequence[ConsumedEvent]) -> None:
-        known = self._all("consumes")
+    def _check_topics(self, section: str, events: Sequence[ConsumedEvent | PublishedEvent]) -> None:
+        for index, event in enumerate(events):
+            self._check_topic((section, index, "topic"), event.topic)
+        self._check_twice(section, [one.event_type for one in events], "event_type")
+        self._check_twice(section, [one.topic for one in events], "topic")
+
+    def _check_consumed(self) -> None:
+        known, events = self._all("consumes"), self._sections.consumed_events or []
         for index, event in enumerate(events):
             self._check_event("consumed_events", index, event, known, "consumes")
             self._check_handling(index, event)
-        self._check_twice("consumed_events", [one.event_type for one in events], "event_type")
-        self._check_twice("consumed_events", [one.topic for one in events], "topic")
         self._check_missing("consumed_events", known, events, "consumes")
 
-    def _check_published(self, events: Sequence[PublishedEvent]) -> None:
-        known = self._all("publishes")
+    def _check_published(self) -> None:
+        known, events = self._all("publishes"), self._sections.published_events or []
         for index, event in enumerate(events):
             self._check_event("published_events", index, event, known, "publishes")
-        self._check_twice("published_events", [one.event_type for one in events], "event_type")
-        self._check_twice("published_events", [one.topic for one in events], "topic")
         self._check_missing("published_events", known, events, "publishes")
-        self._check_circles(events)
 
     def _check_missing(
         self,
@@ -146,7 +177,6 @@ class SectionChecks:
         known: frozenset[str],
         verb: str,
     ) -> None:
-        self._check_topic((section, index, "topic"), event.topic)
         if known and event.event_type not in known:
             message = f"no node of the graph {verb} {quoted(event.event_type)}."
             self._unknown((section, index, "event_type"), event.event_type, known, message)
@@ -172,11 +202,14 @@ class SectionChecks:
 
     # --- intents ----------------------------------------------------------------------------------
 
+    @property
+    def _routes(self) -> Sequence[IntentRoute]:
+        section = self._sections.intent_consumption
+        return section.routes if section is not None else ()
+
     def _check_routes(self) -> None:
         emitted = self._all("emits")
-        section = self._sections.intent_consumption
-        routes = section.routes if section is not None else []
-        for index, route in enumerate(routes):
+        for index, route in enumerate(self._routes):
             place: NodePath = ("intent_consumption", "routes", index)
             if route.intent not in emitted:
                 message = f"no node of the graph emits the intent {quoted(route.intent)}."
@@ -195,8 +228,7 @@ class SectionChecks:
                     message,
                     f"Steps that do: {', '.join(able) or 'none'}.",
                 )
-        self._check_twice_routed([route.intent for route in routes])
-        missing = sorted(emitted - {route.intent for route in routes})
+        missing = sorted(emitted - {route.intent for route in self._routes})
         if missing:
             message = f"these intents have no route: {', '.join(missing)}."
             self._problems.report(
@@ -250,12 +282,10 @@ class SectionChecks:
                 for name in (*_ports(cls), *(one.__name__ for one in _facts(cls, "protocols")))
             },
         }
-        dependencies = self._sections.dependencies or []
-        for index, one in enumerate(dependencies):
+        for index, one in enumerate(self._sections.dependencies or []):
             if one.target not in known[one.type]:
                 message = f"no {one.type} {quoted(one.target)} is used by the graph."
                 self._unknown(("dependencies", index, "target"), one.target, known[one.type], message)
-        self._check_twice("dependencies", [one.name for one in dependencies], "name")
 
     def _operations(self) -> Iterable[Operation]:
         """The operations that the steps execute."""

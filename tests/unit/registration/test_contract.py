@@ -342,6 +342,30 @@ def test_what_is_wrong_in_one_section_does_not_make_the_others_wrong() -> None:
     ]
 
 
+@pytest.mark.rule("RG16")
+def test_a_section_that_cannot_be_read_is_reported_once() -> None:
+    wrong = TEXT.replace("overdue, max_batch: 500", "overdue, max_batch: 500, more: 1")
+    (found,) = _problems_of(wrong)
+    assert "E402 item 4 of 'consumed_events' has no use for the key 'more'." in found
+
+
+@pytest.mark.rule("RG16")
+def test_a_wrong_step_does_not_hide_what_is_wrong_in_the_sections() -> None:
+    unknown = TEXT.replace("node: node_registry_effect", "node: other")
+    wrong = unknown.replace("{env}.{namespace}.onex.evt.node-heartbeat", "{area}.node-heartbeat")
+    assert [one.split(" ", 1)[1] for one in _problems_of(wrong)] == [
+        "E220 no effect node named 'other' is installed here.",
+        "E220 no effect node named 'other' is installed here.",
+        "E303 the topic has the placeholder '{area}', which is unknown.",
+    ]
+    missing = TEXT.replace("depends_on: [aggregate_results]", "depends_on: [other]")
+    route = "    - {intent: consul.deregister, step: execute_consul_registration}\n"
+    assert [one.split(" ", 1)[1] for one in _problems_of(missing.replace(route, ""))] == [
+        "E204 node 'publish_outcome' depends on 'other', which no node of the graph is.",
+        "E401 these intents have no route: consul.deregister.",
+    ]
+
+
 _PLAIN = """
 workflow_coordination:
   workflow_definition:
