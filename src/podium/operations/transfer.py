@@ -26,6 +26,7 @@ from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import facts_of, new_run
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder
+from podium.text import shortened
 
 if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
@@ -36,6 +37,8 @@ _EARLIER: Final = "podium-run-1"
 
 
 _PAGE: Final = 200
+# Parts of a path, and not names.
+_NO_NAMES: Final = frozenset({"", ".", ".."})
 # Runs that continue; the others are only read.
 _OPEN: Final = frozenset(RunStatus) - TERMINAL
 
@@ -220,6 +223,8 @@ def _check_complete(
             f"the export is not complete: {len(contents)} of {header.contents} contents are in it"
         )
     for one in contents:
+        if not set(one.name.split("/")).isdisjoint(_NO_NAMES):
+            raise InvalidExport(f"the content {shortened(one.name)!a} leads out of the run; remove it")
         if sha256(one.content).hexdigest() != one.sha256:
             raise InvalidExport(
                 f"the export is damaged: {one.name!r} has another SHA-256 than it should have"

@@ -20,6 +20,7 @@ from podium.errors import ContentDamaged, ContentMissing, PlanNotApproved, Podiu
 from podium.log.payloads import RunQueued, SignedBy
 from podium.log.runs import Run
 from podium.log.times import Timestamp
+from podium.patterns import lazy_pattern
 from podium.plan.loading import plan_bytes, read_plan
 from podium.plan.plan import Plan
 from podium.ports.store import Contents
@@ -30,6 +31,7 @@ WORKFLOW: Final = "workflow.yaml"
 REPLACED: Final = "plan.replaced.json"
 # Signatures of the run's current plan; an empty list if it is not signed.
 SIGNATURES: Final = "plan.sig"
+_PLAN_FILE: Final = lazy_pattern(r"plan\.([A-Za-z0-9_-]+\.)*json")
 
 
 class PlanMissing(PodiumError):
@@ -45,8 +47,10 @@ class Replacement(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 def is_plan_file(name: str) -> bool:
-    """Whether a file of a run's directory is also kept in the store."""
-    return name in (WORKFLOW, REPLACED, SIGNATURES) or (name.startswith("plan.") and name.endswith(".json"))
+    """Whether a file of a run's directory is also kept in the store. Names come from exports, too: one with a
+    slash could lead out of the directory.
+    """
+    return name in (WORKFLOW, REPLACED, SIGNATURES) or _PLAN_FILE.fullmatch(name) is not None
 
 
 async def load_plan(contents: Contents, directory: RunDirectory, run: Run) -> Plan:

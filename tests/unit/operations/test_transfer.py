@@ -1,12 +1,18 @@
 """A run can be taken out of a store and put into another."""
 
 import asyncio
+from hashlib import sha256
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from podium.errors import RunNotFound
 from podium.log.ids import RunId
 from podium.operations.transfer import InvalidExport, export_run, read_export, store_export
+from podium.runtime.restoring import restore_files
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import RunValues
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event, plan_ref
@@ -71,6 +77,42 @@ def test_an_export_that_was_cut_or_is_none_is_refused_whole() -> None:
         assert (await target.stats()).runs == 0
 
     asyncio.run(scenario())
+
+
+OUTSIDE = [
+    "plan.x/../../../evil.json",
+    "plan./../../../evil.json",
+    "../evil.json",
+    "/evil.json",
+    "values/../../evil.json",
+]
+
+
+def test_an_export_with_a_content_that_leads_out_of_the_run_is_refused() -> None:
+    async def scenario() -> None:
+        head, *events = await exported(await a_run())
+        head = head.replace(b'"contents":0', b'"contents":1')
+        for name in OUTSIDE:
+            content = {"name": name, "sha256": sha256(b"evil").hexdigest(), "content": b"evil"}
+            with pytest.raises(InvalidExport, match="leads out of the run"):
+                read_export([head, *events, msgspec.json.encode(content)])
+
+    asyncio.run(scenario())
+
+
+def test_a_content_that_is_already_in_a_store_is_restored_inside_of_the_run_only(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await a_run()
+        await store.keep(RunId("r1"), dict.fromkeys((*OUTSIDE, "plan.1.json"), b"evil"))
+        directory = RunDirectory(tmp_path / "a" / "runs", "r1")
+        directory.make()
+        (directory.path / "plan.x").mkdir()
+        values = RunValues(store, RunId("r1"), None)
+        await restore_files(store, directory, await store.get_run(RunId("r1")), values, marks=False)
+        assert (directory.path / "plan.1.json").read_bytes() == b"evil"
+
+    asyncio.run(scenario())
+    assert list(tmp_path.rglob("evil*")) == []
 
 
 def test_another_tenants_run_cannot_be_exported() -> None:
