@@ -55,6 +55,11 @@ async def open_store(url: str, *, create: bool = False) -> Store:
     if "://" in url:
         shown = without_credentials(repr(url))
         raise UnknownStore(f"unsupported store address {shown}: use a path, sqlite:PATH or postgresql://...")
+    if url.startswith(("postgresql:", "postgres:")):
+        raise UnknownStore(
+            "an address of PostgreSQL starts with postgresql://, like postgresql://USER@HOST/DATABASE; "
+            "write sqlite:PATH for a file with such a name"
+        )
     if _CONNECTION_STRING.match(url):
         # Otherwise a file would be made whose name has the password.
         raise UnknownStore(
