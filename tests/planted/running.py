@@ -19,10 +19,12 @@ _PROMISES: Final = {
     "stores/postgres/": "tests/promises/postgres/test_postgres_store.py",
 }
 _PYTEST: Final = [
-    *(sys.executable, "-m", "pytest", "-x", "-q", "--timeout", "60"),
+    *(sys.executable, "-m", "pytest", "-x", "-q"),
     *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"),
 ]
 # A fault may make a test run for ever. That is noticed, too, but a fault that fails at once is a better one.
+# For an idle machine: on a busy one tests have as much more time as others take from them.
+_TEST_SECONDS: Final = 60
 _PATIENCE_SECONDS: Final = 240
 _SOME_FAILED: Final = 1
 _NOTHING_COLLECTED: Final = 5
@@ -94,20 +96,28 @@ def _promises(fault: Fault) -> list[str]:
 
 def _run(files: list[str], fault: Fault, folder: Path) -> Outcome:
     chosen = ["--rule", fault.rule] if fault.rule else []
+    slowdown = _slowdown()
+    limit = ["--timeout", str(round(_TEST_SECONDS * slowdown))]
+    patience = round(_PATIENCE_SECONDS * slowdown)
     try:
         done = subprocess.run(
-            [*_PYTEST, "--basetemp", str(folder / "t"), *chosen, *files],
+            [*_PYTEST, *limit, "--basetemp", str(folder / "t"), *chosen, *files],
             cwd=ROOT,
             env=_environment(folder),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            timeout=_PATIENCE_SECONDS,
+            timeout=patience,
         )
     except subprocess.TimeoutExpired:
-        return Outcome(False, f"the tests were not finished after {_PATIENCE_SECONDS} s")
+        return Outcome(False, f"the tests were not finished after {patience} s")
     return _outcome(done)
+
+
+def _slowdown() -> float:
+    """By how much this machine is slower than an idle one: its processes for each core."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _environment(folder: Path) -> dict[str, str]:
