@@ -6,6 +6,7 @@ directory of a run is made inaccessible to others instead.
 """
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
@@ -46,3 +47,15 @@ def readable_by_others(paths: Iterable[Path]) -> Path | None:
         except OSError:
             continue
     return None
+
+
+def changeable_by_others(folder: Path) -> bool:
+    """Whether other users (not root) could replace what is in it, if the user does not want that."""
+    if _chosen != "private":
+        return False
+    try:
+        found = folder.stat()
+    except OSError:
+        return False
+    everyone_writes = bool(found.st_mode & stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+    return everyone_writes or found.st_uid not in (0, os.getuid())

@@ -109,3 +109,21 @@ def test_what_others_can_read_is_reported_once_with_the_way_to_close_it(place: P
     for path in (place.runs, *place.runs.rglob("*")):
         path.chmod(path.stat().st_mode & 0o700)
     assert place.run(*again).stderr == ""
+
+
+def test_a_folder_of_runs_that_others_can_change_is_reported(place: Place) -> None:
+    place.runs.mkdir()
+    place.runs.chmod(0o777)
+    told = "other users can replace what is in runs"
+    assert told in run(place)
+    place.runs.chmod(0o1777)
+    assert told not in place.run("run", "w.yaml", "-q").stderr
+    place.runs.chmod(0o700)
+    assert place.run("run", "w.yaml", "-q").stderr == ""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_runs_that_belongs_to_another_user_is_reported(place: Place) -> None:
+    place.runs.mkdir(mode=0o755)
+    os.chown(place.runs, 65534, -1)
+    assert "other users can replace what is in runs" in run(place)

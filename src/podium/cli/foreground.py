@@ -34,7 +34,7 @@ from podium.operations.persons_turn import PersonsTurn
 from podium.operations.reopened import Reopened
 from podium.operations.start import start_run
 from podium.operations.workflows import load_workflow
-from podium.permissions import readable_by_others
+from podium.permissions import changeable_by_others, readable_by_others
 from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
@@ -350,9 +350,15 @@ def _ends_with_terminal() -> bool:
 
 
 def _warn_of_readers(folder: Path) -> None:
-    """Warn of files of this folder's runs that other users can read; one warning is enough, since one command
-    fixes all.
+    """Warn if other users can replace the runs of this folder, and of files of them that other users can read;
+    one warning is enough, since one command fixes all.
     """
+    if changeable_by_others(folder):
+        click.echo(
+            f"warning: other users can replace what is in {visible(str(folder))}; use a folder that belongs to you and "
+            "that not everyone can write to",
+            err=True,
+        )
     kept = itertools.islice(folder.iterdir(), _MAX_LOOKED_AT) if folder.is_dir() else ()
     found = readable_by_others((folder / "podium.db", *kept))
     if found is not None:
