@@ -77,7 +77,9 @@ def print_drift(report: DriftReport, *, as_json: bool) -> None:
     if as_json:
         _print(msgspec.to_builtins(report))
         return
-    click.echo(f"{report.compared} nodes compared, {report.total} differences")
+    nodes = "node" if report.compared == 1 else "nodes"
+    differences = "difference" if report.total == 1 else "differences"
+    click.echo(f"{report.compared} {nodes} compared, {report.total} {differences}")
     for kind, count in sorted(report.kinds.items()):
         click.echo(f"  {kind}: {count}, {_REPAIRS[Drift(kind)]}")
     for node in report.nodes:
