@@ -5,6 +5,7 @@ something is asked with a body that would work, so that only the role can be why
 """
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -54,7 +55,6 @@ TABLE: Final = {
     ),
     "POST /api/v1/runs": Row(OPERATORS, ok=201, body={"plan": "HASH"}),
     "GET /api/v1/runs": Row(ALL),
-    # Nothing is watched: a stream would not end (test_streams.py).
     "GET /api/v1/runs/{run_id}": Row(ALL, missing="RUN_NOT_FOUND"),
     "GET /api/v1/runs/{run_id}/steps": Row(ALL, missing="RUN_NOT_FOUND"),
     "GET /api/v1/runs/{run_id}/boxes": Row(ALL, missing="RUN_NOT_FOUND"),
@@ -353,7 +353,7 @@ def test_methods_that_are_not_routed_are_refused_with_those_that_are(
     app = make_routes(site.parts, stream_service(site.parts))
     for route in app.routes:
         assert isinstance(route, HTTPRoute)
-        path = filled("", route.path_format, objects["acme"])
+        path, theirs = (filled("", route.path_format, objects[one]) for one in ("acme", "other"))
         routed = set(route.route_handler_map) - {"OPTIONS"}
         for method in METHODS:
             if method in routed:
@@ -364,6 +364,7 @@ def test_methods_that_are_not_routed_are_refused_with_those_that_are(
                 path,
                 without,
             )
-            answer = site.ask(method, path)
-            assert (answer.status, answer.code) == (405, "METHOD_NOT_ALLOWED"), (method, path, answer)
-            assert answer.headers["allow"] == ", ".join(sorted(routed))
+            for role, whose in (*product(sorted(ALL), [path]), ("admin", theirs)):
+                answer = site.ask(method, whose, role=role)
+                assert (answer.status, answer.code) == (405, "METHOD_NOT_ALLOWED"), (method, role, answer)
+                assert answer.headers["allow"] == ", ".join(sorted(routed))
