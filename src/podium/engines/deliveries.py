@@ -40,7 +40,7 @@ class Deliveries:
         """`tenants`: whose notifications may use secrets of this process; None: all tenants'."""
         self._parts = parts
         bus = NotificationBus(self._run_of, parts.secrets, tenants)
-        alerting = Alerting(parts.store, parts.clock)
+        alerting = Alerting(parts.store, parts.clock, telemetry=parts.telemetry)
         self._relay = Relay(
             parts.store,
             bus,

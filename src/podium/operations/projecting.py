@@ -46,7 +46,7 @@ class BackgroundProjector:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._alerting = Alerting(store, clock, hook)
+        self._alerting = Alerting(store, clock, hook, telemetry=telemetry)
         self._projecting = Projecting(store, clock, self._alerting, on_demand=True)
         self._pause = pause
         self._telemetry = telemetry

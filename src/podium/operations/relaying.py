@@ -48,9 +48,8 @@ async def relay_events(
     store, bus = parts.store, await open_bus()
     if telemetry.is_on:
         bus = ObservedBus(bus, telemetry, parts.clock)
-    relay = Relay(
-        store, bus, Alerting(store, parts.clock), owner=holders.new_owner(), claim_ttl=claim_ttl, view=view
-    )
+    alerting = Alerting(store, parts.clock, telemetry=telemetry)
+    relay = Relay(store, bus, alerting, owner=holders.new_owner(), claim_ttl=claim_ttl, view=view)
     try:
         with interrupts(relay.stop):
             await store.add_bus(bus.name, from_start=not from_now, only=only)

@@ -27,7 +27,8 @@ async def summaries_of(parts: Parts, runs: Sequence[Run]) -> Summaries:
     """For the runs of one page. Ended runs that were never projected are projected now, once."""
     found = await parts.store.load_summaries([run.identity.run_id for run in runs])
     by_run = {str(one.run.run_id): one for one in found if one.run is not None}
-    projecting = Projecting(parts.store, parts.clock, Alerting(parts.store, parts.clock), on_demand=True)
+    alerting = Alerting(parts.store, parts.clock, telemetry=parts.telemetry)
+    projecting = Projecting(parts.store, parts.clock, alerting, on_demand=True)
     late = timestamp(parts.clock.now() - _STALE_AFTER)
     is_stale = False
     for run in runs:

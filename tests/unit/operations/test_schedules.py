@@ -14,6 +14,7 @@ import pytest
 
 from podium.api import Workflow
 from podium.errors import ContentDamaged, InvalidSchedule, StoreUnavailable
+from podium.log.alerts import Alert
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
 from podium.log.keys import key_v1
@@ -26,10 +27,13 @@ from podium.operations.schedules.changing import BackfillActive, BackfillRequest
 from podium.operations.schedules.defining import ScheduleRequest
 from podium.operations.schedules.ticking import Ticker, TickerView
 from podium.plan.loading import plan_bytes
+from podium.ports.log_fields import log_fields
 from podium.runtime.plan_file import PLAN
 from podium.schedules.deciding import next_step
 from podium.schedules.schedule import Cron, Definition, Every, Overlap, Schedule, Tick
 from podium.stores.sqlite.store import SqliteStore
+from podium.telemetry.metrics import Metrics
+from podium.telemetry.opening import ProcessTelemetry
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event
 from podium.wiring.use_cases import use_case_parts
@@ -190,8 +194,15 @@ async def test_a_run_that_cannot_be_created_is_a_failed_time_and_the_next_one_is
 @scenario
 async def test_skipped_missed_and_failed_times_raise_alerts(site: Site) -> None:
     raised: list[str] = []
+    telemetry = ProcessTelemetry(Metrics(), None)
+    site.parts = msgspec.structs.replace(site.parts, telemetry=telemetry)
     ticker = site.ticker()
-    ticker._alerting._hook = lambda _, alert: raised.append(f"{alert.code} {alert.subject}")
+
+    def hook(_: RunId | None, alert: Alert) -> None:
+        raised.append(f"{alert.code} {alert.subject}")
+        assert log_fields()["tenant"] == "default"
+
+    ticker._alerting._hook = hook
     await site.add(catch_up=90)
     site.clock.move(60)
     await ticker.tick()
@@ -205,6 +216,9 @@ async def test_skipped_missed_and_failed_times_raise_alerts(site: Site) -> None:
         "SCHEDULE_TICK_SKIPPED s@2026-01-01T12:06:00.000000Z",
         "SCHEDULE_TICK_SKIPPED s@2026-01-01T12:07:00.000000Z",
     ]
+    counted = telemetry.exposition().decode()
+    assert 'podium_alerts_total{code="SCHEDULE_TICK_SKIPPED"} 3.0' in counted
+    assert 'podium_alerts_total{code="SCHEDULE_TICK_MISSED"} 1.0' in counted
 
 
 class _Troubles(TickerView):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpcore2
+import msgspec
 import pytest
 
 from podium.hooks.endpoint import EndpointKind
@@ -17,6 +18,8 @@ from podium.ports.receivers import ReceiverFailed, ReceiverRefused
 from podium.runtime.receivers import WebReceivers
 from podium.runtime.webhook_bus import bus_name
 from podium.stores.memory import MemoryStore
+from podium.telemetry.metrics import Metrics
+from podium.telemetry.opening import ProcessTelemetry
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event, new_run
 from podium.wiring.use_cases import use_case_parts
@@ -45,7 +48,8 @@ def test_a_webhook_is_disabled_after_a_day_of_failures_and_not_before(
     async def scenario() -> None:
         clock = VirtualClock()
         store, receivers = MemoryStore(clock), Receivers()
-        parts = parts_on(store, clock, tmp_path)
+        telemetry = ProcessTelemetry(Metrics(), None)
+        parts = msgspec.structs.replace(parts_on(store, clock, tmp_path), telemetry=telemetry)
         await add_webhook(parts, receivers, "default", "chat", ORDER)
         await store.create_run(new_run("r1"), [event("r1", "RunQueued")])
         poster = WebhookPoster(parts, ["default"], lambda: receivers, lambda _tenant: SECRETS, print)
@@ -75,6 +79,7 @@ def test_a_webhook_is_disabled_after_a_day_of_failures_and_not_before(
         (found,) = await list_webhooks(parts, "default")
         assert (found.state, found.webhook.error) == ("disabled", "answered 500")
         assert "WEBHOOK_DISABLED" in caplog.text
+        assert 'podium_alerts_total{code="WEBHOOK_DISABLED"} 1.0' in telemetry.exposition().decode()
         assert await store.outbox_lines(bus_name("chat")) == []
         # It gets nothing more, also from a worker that starts later.
         posted, stop = receivers.posted, asyncio.Event()

@@ -7,8 +7,11 @@ import pytest
 
 from podium.log.alerts import Alert, AlertCode
 from podium.log.ids import RunId
+from podium.ports.log_fields import log_fields
 from podium.runtime.alerts import Alerting
 from podium.stores.memory import MemoryStore
+from podium.telemetry.metrics import Metrics
+from podium.telemetry.opening import ProcessTelemetry
 from podium.testing.clock import VirtualClock
 from podium.testing.events import new_run
 
@@ -56,3 +59,22 @@ def test_without_a_hook_alerts_are_logged(caplog: pytest.LogCaptureFixture) -> N
         )
     ]
     assert vars(caplog.records[0])["fields"] == {"run": "r1"}
+
+
+def test_alerts_are_counted_by_their_code_and_logged_with_the_tenant_of_their_run() -> None:
+    async def scenario() -> None:
+        store, telemetry = MemoryStore(VirtualClock()), ProcessTelemetry(Metrics(), None)
+        await store.create_run(new_run("r1"), [])
+        tenants: list[str | None] = []
+        alerting = Alerting(
+            store, VirtualClock(), lambda *_: tenants.append(log_fields().get("tenant")), telemetry=telemetry
+        )
+        assert await alerting.raise_alert(RunId("r1"), ALERT)
+        assert not await alerting.raise_alert(RunId("r1"), ALERT)
+        alerting.lag_is_high(6.0)
+        shown = telemetry.exposition().decode()
+        assert 'podium_alerts_total{code="INVALID_TRANSITION"} 1.0' in shown
+        assert 'podium_alerts_total{code="PROJECTOR_LAG_HIGH"} 1.0' in shown
+        assert tenants == ["default", None]
+
+    asyncio.run(scenario())

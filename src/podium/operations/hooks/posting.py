@@ -21,6 +21,7 @@ from podium.log.times import moment, timestamp
 from podium.operations.hooks.delivering import SecretsOf
 from podium.operations.hooks.webhooks import InvalidWebhook, filter_of, webhook_of
 from podium.operations.parts import Parts
+from podium.ports.log_fields import logging_about
 from podium.ports.receivers import Receivers
 from podium.runtime import holders
 from podium.runtime.alerts import Alerting
@@ -58,6 +59,7 @@ class WebhookPoster:
         self._secrets = secrets
         self._trouble = trouble
         self._claim_ttl = claim_ttl
+        self._alerting = Alerting(parts.store, parts.clock, telemetry=parts.telemetry)
         self._posting: dict[tuple[str, str], _Posting] = {}
         self._is_troubled = False
 
@@ -113,7 +115,7 @@ class WebhookPoster:
         return Relay(
             store,
             bus,
-            Alerting(store, clock),
+            self._alerting,
             owner=holders.new_owner(),
             claim_ttl=self._claim_ttl,
             concurrent_lines=_CONCURRENT_LINES,
@@ -146,16 +148,16 @@ class WebhookPoster:
         if after != webhook:
             await store.replace_endpoint(kept, msgspec.structs.replace(kept, body=msgspec.json.encode(after)))
         if after.disabled_at is not None:
-            await self._disable(endpoint.name, after)
+            await self._disable(endpoint, after)
         return after.disabled_at is not None
 
-    async def _disable(self, name: str, webhook: Webhook) -> None:
+    async def _disable(self, endpoint: Endpoint, webhook: Webhook) -> None:
+        name = endpoint.name
         message = (
             f"webhook {name!r} has failed since {webhook.failing_since} and is disabled: {webhook.error}"
         )
-        Alerting(self._parts.store, self._parts.clock).notify(
-            Alert(AlertCode.WEBHOOK_DISABLED, name, message)
-        )
+        with logging_about(tenant=endpoint.tenant_id):
+            self._alerting.notify(Alert(AlertCode.WEBHOOK_DISABLED, name, message))
         await self._parts.store.remove_bus(bus_name(name))
 
 

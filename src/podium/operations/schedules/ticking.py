@@ -23,6 +23,7 @@ from podium.operations.parts import Parts
 from podium.operations.schedules.starting import ScheduledRuns, access_of
 from podium.operations.signal_refusals import RunIsOver
 from podium.operations.signals import send_signal
+from podium.ports.log_fields import logging_about
 from podium.ports.schedule_changes import ChangedSchedule, DueAfter
 from podium.runtime.alerts import Alerting
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
@@ -63,7 +64,7 @@ class Ticker:
         self._pools = tuple(pools)
         self._tenants = frozenset(tenants)
         self._view = view or TickerView()
-        self._alerting = Alerting(parts.store, parts.clock)
+        self._alerting = Alerting(parts.store, parts.clock, telemetry=parts.telemetry)
         self._is_troubled = False
         # Schedules that could not be looked at, by tenant and id: each is reported once.
         self._stuck: set[tuple[str, str]] = set()
@@ -167,9 +168,9 @@ class Ticker:
     def _report(self, schedule: Schedule, tick: Tick) -> None:
         code = _ALERTS.get(tick.outcome)
         if code is not None:
-            self._alerting.notify(
-                Alert(code, f"{schedule.schedule_id}@{tick.time}", describe(schedule, tick))
-            )
+            alert = Alert(code, f"{schedule.schedule_id}@{tick.time}", describe(schedule, tick))
+            with logging_about(tenant=schedule.tenant_id):
+                self._alerting.notify(alert)
 
     def _trouble(self, error: PodiumError) -> None:
         if not self._is_troubled:
