@@ -118,6 +118,16 @@ def test_workers_are_listed_and_drained_by_their_id(place: Place) -> None:
     assert read(place, "queue")["pools"][0]["left"] == 1
 
 
+def test_a_worker_that_got_sigterm_is_shown_as_draining_until_its_steps_have_ended(place: Place) -> None:
+    create(place, SLEEPS, "r1")
+    with worker(place, "--drain", "3600") as (process, _):
+        until(lambda: read(place, "workers", "list")[0]["running"] == 1)
+        process.send_signal(signal.SIGTERM)
+        until(lambda: read(place, "workers", "list")[0]["state"] == "draining")
+        process.send_signal(signal.SIGTERM)
+        process.wait(LIMIT)
+
+
 def test_a_worker_that_was_killed_is_lost(place: Place) -> None:
     with worker(place) as (process, _):
         process.kill()

@@ -69,7 +69,7 @@ async def serve_pools(
         await parts.require("worker.serve", tenant)
     reporting = _Reporting(parts, host, tenants)
     await reporting.report()
-    beats = asyncio.create_task(reporting.keep_reporting(stop))
+    beats = [asyncio.create_task(one(stop)) for one in (reporting.keep_reporting, reporting.say_draining)]
     beside = [asyncio.create_task(one.serve(stop)) for one in (ticker, poster)]
     for one in beside:
         one.add_done_callback(lambda _: stop.set())  # a defect ends the worker
@@ -84,9 +84,9 @@ async def serve_pools(
     finally:
         stop.set()
         await asyncio.gather(*beside)
-        beats.cancel()
-        with contextlib.suppress(asyncio.CancelledError, PodiumError):
-            await beats
+        for beat in beats:
+            beat.cancel()
+        await asyncio.gather(*beats, return_exceptions=True)
         with contextlib.suppress(PodiumError):
             await parts.store.remove_worker(worker_id_of(host.owner))
     if reporting.refusal is not None:
@@ -134,6 +134,15 @@ class _Reporting:
                 return
             except PodiumError:
                 pass  # Without a store the leases limit how long the worker may continue.
+
+    async def say_draining(self, stop: asyncio.Event) -> None:
+        """Also when a signal has stopped the worker: its last steps may take long."""
+        await stop.wait()
+        while True:
+            with contextlib.suppress(PodiumError):
+                await self._parts.store.drain_worker(worker_id_of(self._host.owner))
+                return
+            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 async def list_workers(parts: Parts, tenant_id: str) -> list[WorkerView]:
