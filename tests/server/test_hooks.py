@@ -104,6 +104,19 @@ def test_whoever_cannot_sign_gets_one_and_the_same_answer(site: Site) -> None:
     assert runs(site) == before
 
 
+@pytest.mark.parametrize("named", ["NO_SUCH_SECRET", "SHORT_HOOK"])
+def test_the_log_says_that_the_secret_of_a_hook_cannot_be_used(
+    site: Site, named: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"quiet-{named.lower().replace('_', '-')}"
+    assert add(site, name, secret=named).status == 201
+    assert send(site, name).status == 401
+    (line,) = [one for one in caplog.records if one.name == "podium.operations.hooks.delivering"]
+    expected = f"hook {name}: its secret '{named}' is missing, or has fewer than 16 bytes"
+    assert line.getMessage() == expected
+    assert vars(line)["fields"] == {"tenant": "acme"}
+
+
 @pytest.mark.parametrize(
     ("configured", "named", "status"),
     [

@@ -5,6 +5,7 @@ exist.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,7 +27,9 @@ from podium.operations.parts import Parts
 from podium.operations.schedules.plans import published_plan
 from podium.operations.start import prepared_request
 from podium.ports.engine import RunRequest
+from podium.ports.log_fields import about
 from podium.runtime.plan_file import PLAN, WORKFLOW
+from podium.text import without_credentials
 
 # Of a tenant, by name.
 SecretsOf = Callable[[str], Mapping[str, str]]
@@ -34,6 +37,7 @@ _MAX_DELIVERY: Final = 72
 _MINUTE: Final = 60.0
 # For a hook that does not exist, so that the same work is done.
 _NO_SECRET: Final = bytes(32)
+_LOG: Final = logging.getLogger(__name__)
 
 
 class HookRefused(PodiumError):
@@ -100,7 +104,7 @@ async def deliver(
     endpoint = await parts.store.find_endpoint(EndpointKind.HOOK, name) if is_id(name) else None
     hook = hook_of(endpoint) if endpoint is not None else None
     tenant_id = endpoint.tenant_id if endpoint is not None else ""
-    secret = await asyncio.to_thread(_secret, secrets, tenant_id, hook)
+    secret = await asyncio.to_thread(_secret, secrets, tenant_id, name, hook)
     is_genuine = is_signed(secret, delivery.delivery_id, delivery.time, delivery.body, delivery.signature)
     is_now = is_recent(delivery.time, parts.clock.now().timestamp())
     if endpoint is None or hook is None or not (is_genuine and is_now and len(secret) >= MIN_SECRET_BYTES):
@@ -113,14 +117,23 @@ async def deliver(
     return await _start(parts, endpoint, hook, delivery, _inputs(hook, decode(delivery.body)))
 
 
-def _secret(secrets: SecretsOf, tenant_id: str, hook: Hook | None) -> bytes:
-    """A source may take long to answer. A secret that cannot be found matches no signature."""
+def _secret(secrets: SecretsOf, tenant_id: str, name: str, hook: Hook | None) -> bytes:
+    """A source may take long to answer. A secret that cannot be found matches no signature; senders get no reason, but
+    the log has it.
+    """
     if hook is None:
         return _NO_SECRET
+    fields = about(tenant=tenant_id)
     try:
-        return secrets(tenant_id).get(hook.secret, "").encode()
-    except PodiumError:
+        secret = secrets(tenant_id).get(hook.secret, "").encode()
+    except PodiumError as error:
+        reason = without_credentials(str(error))
+        _LOG.warning("hook %s: %s: %s", name, error.code, reason, extra=fields)
         return b""
+    if len(secret) < MIN_SECRET_BYTES:
+        problem = f"is missing, or has fewer than {MIN_SECRET_BYTES} bytes"
+        _LOG.warning("hook %s: its secret %r %s", name, hook.secret, problem, extra=fields)
+    return secret
 
 
 def _check_delivery_id(delivery_id: str) -> None:
