@@ -178,6 +178,24 @@ def test_a_waiting_run_looks_the_same(both: Both, waiting: str, command: str) ->
     assert there == here
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "flow.yaml", "--input", "nope=1"),
+        ("run", "flow.yaml", "--input", "who=ada", "--input", "whom=bob"),
+        ("run", "none.yaml"),
+        ("schedule", "add", "odd", "flow.yaml", "--cron", "61 2 * * *"),
+        ("schedule", "add", "odd", "flow.yaml", "--cron", "1 2 * * *", "--timezone", "Mars/Base"),
+        ("schedule", "add", "odd", "flow.yaml", "--every", "5m", "--input", "nope=1"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_refused_looks_the_same(both: Both, words: tuple[str, ...]) -> None:
+    here, there = both.here(*words), both.there(*words)
+    assert there == here
+    assert here[0] == 64
+
+
 def test_a_run_is_named_by_the_start_of_its_id_and_the_newest_one_by_last(both: Both, ended: str) -> None:
     assert both.there("runs", "show", ended[:-2]) == both.here("runs", "show", ended)
     assert both.there("why", "last") == both.here("why", "last")

@@ -1,8 +1,19 @@
 """Errors between a program and the server. The tree is at the top of `podium/errors.py`."""
 
-from typing import Any
+from typing import Any, Final
 
 from podium.errors import PodiumError
+
+# Errors about requests. The messages of all others say all of it by themselves: commands print them on the store, too.
+_ABOUT_REQUESTS: Final = frozenset(
+    {
+        "REQUEST_INVALID",
+        "REQUEST_TOO_LARGE",
+        "MEDIA_TYPE_UNSUPPORTED",
+        "METHOD_NOT_ALLOWED",
+        "PATH_NOT_FOUND",
+    }
+)
 
 
 class ServerError(PodiumError):
@@ -24,8 +35,9 @@ class ServerError(PodiumError):
         diagnostics: tuple[dict[str, Any], ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        where = f" (at {location})" if location else ""
-        right = f"; valid: {valid}" if valid else ""
+        is_about_request = code in _ABOUT_REQUESTS
+        where = f" (at {location})" if location and is_about_request else ""
+        right = f"; valid: {valid}" if valid and is_about_request else ""
         super().__init__(f"{message}{where}{right}")
         self.code = code
         self.status = status

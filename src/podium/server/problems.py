@@ -146,12 +146,17 @@ def problem_of(error: PodiumError, request_id: str, location: str = "") -> Probl
         title=HTTPStatus(status).phrase,
         status=status,
         code=error.code,
-        detail=visible(without_credentials(str(error))) if not found else "the workflow is not valid",
+        detail=_shown(error) if not found else "the workflow is not valid",
         location=getattr(error, "location", "") or location,
         valid=getattr(error, "valid", ""),
         request_id=request_id,
         diagnostics=tuple(one.as_json() for one in found),
     )
+
+
+def _shown(error: PodiumError) -> str:
+    """Some errors quote a line and mark the place below it: they keep their lines, as on the command line."""
+    return "\n".join(visible(line) for line in without_credentials(str(error)).split("\n"))
 
 
 def respond_with(
