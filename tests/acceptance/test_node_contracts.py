@@ -153,7 +153,7 @@ def test_nothing_is_overwritten_by_a_generated_node(tmp_path: Path) -> None:
     place.run("init", "node", "greet", "--force")
     place.run("init", "node", "greet", "--output", "elsewhere/greet")
     assert (tmp_path / "elsewhere" / "greet" / "contract.yaml").exists()
-    for name in ("Greet", "json", "class", "a-b", "../x"):
+    for name in ("Greet", "json", "class", "a-b", "../x", "merge_outputs", "read_projection"):
         assert "INVALID_NODE_NAME" in place.run("init", "node", name, code=64).stderr
     assert "for `podium init node NAME`" in place.run("init", "basic", "greet", code=64).stderr
     assert "Missing argument 'NAME'" in place.run("init", "node", code=64).stderr

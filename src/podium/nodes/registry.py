@@ -42,6 +42,11 @@ _REGISTRATION: Final = tuple(
 )
 
 
+def own_names() -> frozenset[str]:
+    """Those of the nodes that are part of Podium. They have precedence over installed ones."""
+    return frozenset({*(cls.name for cls in BUILT_IN), *(entry.name for entry in _REGISTRATION)})
+
+
 def _installed() -> tuple[EntryPoint, ...]:
     return (*_REGISTRATION, *entry_points(group=GROUP))
 

@@ -7,6 +7,7 @@ from keyword import iskeyword
 from typing import Final
 
 from podium.errors import PodiumError
+from podium.nodes.registry import own_names
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _BASES: Final = {"effect": "NodeEffect", "compute": "NodeCompute", "reducer": "NodeReducer"}
@@ -36,6 +37,8 @@ def node_files(name: str, node_type: str) -> dict[str, bytes]:
             f"{name[:80]!r} cannot be the name of a node: use 1-60 lower-case letters, digits or _, and not the name "
             "of a module of Python"
         )
+    if name in own_names():
+        raise InvalidNodeName(f"{name!r} is the name of a node of Podium; choose another one")
     return {
         path: _filled(template, name, node_type)
         for path, template in (
