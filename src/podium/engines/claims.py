@@ -6,6 +6,7 @@ longer write.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Final
 
 from podium.engines.control import Control
 from podium.engines.parts import LocalParts
-from podium.errors import ConcurrencyLimit
+from podium.errors import ConcurrencyLimit, PodiumError
 from podium.log.events import EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import HeldLease, Lease
@@ -121,6 +122,15 @@ class Claim:
         if lease is None:
             raise RunLocked(self._run_id, None)
         return lease
+
+    async def give_back(self) -> None:
+        """After a cancellation: a claim or a release that was under way may have been stored or not. The next
+        process would have to wait until the lease lapses, because this one is alive.
+        """
+        with contextlib.suppress(PodiumError):
+            held = await self._store.held_lease(self._run_id)
+            if held is None or held.lease.owner == self._owner:
+                await self._store.release(await self.claim_to_end())
 
     async def _end_before_start(self, run: Run) -> None:
         """End a run that was refused after it was created, so that it does not stay open."""

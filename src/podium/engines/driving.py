@@ -82,40 +82,40 @@ async def drive_claimed(parts: LocalParts, claimed: ClaimedRun, caller: Caller) 
     tasks.lease_holds = driver.is_leased
     views = RunViews(directory, plan, run_id, driver, claimed.lock.is_held, ViewTrouble(caller.notify))
     await views.open(parts.store, is_new=run.head <= 1)
-    world.views += views.observers
-    world.state_views.append(views.state)
-    world.sync_views = views.journal.sync
-    world.checkpoints = CheckpointWriter(parts.store, run_id, plan, views.saved)
-    is_open = run.status not in TERMINAL
-    if not is_open and claimed.reopening.is_wanted:
-        await claimed.reopening.carry_out(keeper.lease)
-        is_open = True
-    if is_open and not prepared.has_started and not claimed.control.was_queued:
-        started = start_facts(
-            plan,
-            prepared.asked.inputs,
-            prepared.facts,
-            prepared.host,
-            approved_sha256=prepared.approved_sha256,
-        )
-        if not await earlier.start(started, keeper.lease, world):
-            driver.submit(PendingEvent(EventType.RUN_STARTED, payload=started))
-    claimed.control.begin(driver, outages)
-    beside = list(_beside(parts, claimed, caller, driver, views))
-    helpers = [asyncio.create_task(one) for one in beside]
     try:
-        return ended_by(await driver.drive())
-    except Left as left:
-        return RunEnded(run_id, LEFT, RESUMABLE, str(left), "")
+        world.views += views.observers
+        world.state_views.append(views.state)
+        world.sync_views = views.journal.sync
+        world.checkpoints = CheckpointWriter(parts.store, run_id, plan, views.saved)
+        is_open = run.status not in TERMINAL
+        if not is_open and claimed.reopening.is_wanted:
+            await claimed.reopening.carry_out(keeper.lease)
+            is_open = True
+        if is_open and not prepared.has_started and not claimed.control.was_queued:
+            started = start_facts(
+                plan,
+                prepared.asked.inputs,
+                prepared.facts,
+                prepared.host,
+                approved_sha256=prepared.approved_sha256,
+            )
+            if not await earlier.start(started, keeper.lease, world):
+                driver.submit(PendingEvent(EventType.RUN_STARTED, payload=started))
+        claimed.control.begin(driver, outages)
+        helpers = [asyncio.create_task(one) for one in _beside(parts, claimed, caller, driver, views)]
+        try:
+            return ended_by(await driver.drive())
+        except Left as left:
+            return RunEnded(run_id, LEFT, RESUMABLE, str(left), "")
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            # Nothing of a run is left running. If it has not ended, the ends of its tasks are no longer
+            # recorded: the lease is lost, the store is unavailable, or this process ends.
+            await tasks.close()
     finally:
-        for helper in helpers:
-            helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
-        # Nothing of a run is left running. If it has not ended, the ends of its tasks are no longer recorded:
-        # the lease is lost, the store is unavailable, or this process ends.
-        await tasks.close()
-        views.state.write_last()
-        views.journal.close()
+        views.close()
 
 
 def _beside(

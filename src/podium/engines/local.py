@@ -187,12 +187,12 @@ class LocalEngine:
         directory.make()
         lock, control = RunLock(directory.lock, run_id), Control()
         claim = Claim(parts, reopening, lock, await self._concurrency(run, directory))
-        lease = await claim.lock(patience)
-        if lease is not None and run.waits_for_approval:
-            await store.release(lease)  # while it waits, it belongs to no process
-            lease = None
         ends_unstarted = False
         try:
+            lease = await claim.lock(patience)
+            if lease is not None and run.waits_for_approval:
+                await store.release(lease)  # while it waits, it belongs to no process
+                lease = None
             # A new run can be cancelled while it waits for a slot; a resumed one keeps its status.
             may_wait = run.status in _NOT_STARTED and (claim.slots is not None or run.needs_approval)
             if may_wait and caller.on_driving is not None:
@@ -224,6 +224,9 @@ class LocalEngine:
                 raise
             lock.release()
             return await self._not_started(run_id, directory)
+        except asyncio.CancelledError:
+            await claim.give_back()
+            raise
         finally:
             lock.release()
 

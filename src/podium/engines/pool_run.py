@@ -224,10 +224,11 @@ class PoolRun:
             self._is_free = True
             return end.event_type
         finally:
-            await prepared.tasks.close()
-            if views is not None:
-                views.state.write_last()
-                views.journal.close()
+            try:
+                await prepared.tasks.close()
+            finally:
+                if views is not None:
+                    views.close()
 
     async def _prepare(self, hosted: HostedPlan) -> _Prepared:
         parts, run = self._parts, self._run

@@ -133,10 +133,10 @@ class _RunFollower:
             await self._keep_up(driver, views)
             return driver.machine.terminal
         finally:
-            await world.checkpoints.close()
-            if self._lock.is_held():
-                views.state.write_last()
-                views.journal.close()
+            try:
+                await world.checkpoints.close()
+            finally:
+                views.close()
 
     async def _keep_up(self, driver: Driver, views: RunViews) -> None:
         await driver.replay()

@@ -100,9 +100,11 @@ class Journal:
         self.keep_up()
         self._for_programs.sync()
 
-    def close(self) -> None:
-        self._for_people.close()
-        self._for_programs.close()
+    def close(self, *, flush: bool = True) -> None:
+        for file in (self._for_people, self._for_programs):
+            if flush:
+                file.flush()
+            file.close()
 
 
 class _LogFile:
@@ -158,7 +160,6 @@ class _LogFile:
             del self._waiting[: self._file.write(self._waiting)]
 
     def close(self) -> None:
-        self.flush()
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

@@ -130,13 +130,12 @@ async def write_views(
     plan = await load_plan(store, directory, run)
     world = World(store, clock, NoTasks(), lambda _question: False, payloads=values)
     driver = Driver(plan, run.identity, Fence(generation=0), world)
-    journal = Journal(directory)
     state = StateFile(directory, plan, run.identity.run_id)
-    world.views.append(journal)
     world.state_views.append(state)
-    await driver.replay()
-    state.write_last()
-    journal.close()
+    with contextlib.closing(Journal(directory)) as journal:
+        world.views.append(journal)
+        await driver.replay()
+        state.write_last()
 
 
 async def _mentioned(store: Store, run: Run, directory: RunDirectory) -> list[str]:

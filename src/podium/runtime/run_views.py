@@ -58,6 +58,11 @@ class RunViews:
     def observers(self) -> list[Observer]:
         return [self.journal, self.notes]
 
+    def close(self) -> None:
+        """Write what is left, unless the files belong to another process by now."""
+        self.state.write_last()
+        self.journal.close(flush=self._may_write())
+
     def _continue_from(self, saved: checkpoints.Saved) -> bool:
         machine = checkpoints.machine_of(self._plan, saved)
         if machine is None:
