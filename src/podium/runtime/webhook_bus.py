@@ -1,6 +1,7 @@
 """A webhook as a bus: each event is one signed request. An event that is sent again has the same id."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from podium.errors import PodiumError
@@ -23,7 +24,11 @@ def bus_name(webhook: str) -> str:
 
 
 class WebhookBus:
-    """`secret` looks up the secret for each batch, because it may be replaced while this process runs."""
+    """`secret` looks up the secret for each batch, because it may be replaced while this process runs.
+
+    `batch`: after this time the rest of the events is left to another batch. A claim has to outlast what is done under
+    it, and a receiver may be slow.
+    """
 
     def __init__(
         self,
@@ -34,6 +39,8 @@ class WebhookBus:
         receivers: Receivers,
         clock: Clock,
         outcome: Outcome,
+        *,
+        batch: timedelta,
     ) -> None:
         self.name = bus_name(name)
         self._tenant_id = tenant_id
@@ -42,10 +49,11 @@ class WebhookBus:
         self._receivers = receivers
         self._clock = clock
         self._outcome = outcome
+        self._batch = batch
 
     async def publish(self, records: Sequence[EventRecord]) -> int:
         """One event at a time, so that a receiver gets the events of a run in order."""
-        count = 0
+        count, until = 0, self._clock.elapsed() + self._batch.total_seconds()
         try:
             secret = await self._secret()
             for record in records:
@@ -53,6 +61,8 @@ class WebhookBus:
                 if record.run.tenant_id == self._tenant_id:
                     await self._post(record, secret)
                 count += 1
+                if self._clock.elapsed() >= until:
+                    break
         except ReceiverFailed as error:
             await self._outcome(str(error))
             if not count:

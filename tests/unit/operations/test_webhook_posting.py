@@ -9,13 +9,20 @@ import httpcore2
 import msgspec
 import pytest
 
-from podium.hooks.endpoint import EndpointKind
+from podium.hooks.endpoint import Endpoint, EndpointKind
 from podium.log.ids import RunId
 from podium.operations.hooks.posting import MAX_FAILING, WebhookPoster
-from podium.operations.hooks.webhooks import WebhookOrder, add_webhook, list_webhooks, webhook_of
+from podium.operations.hooks.webhooks import (
+    WebhookOrder,
+    add_webhook,
+    list_webhooks,
+    remove_webhook,
+    webhook_of,
+)
 from podium.operations.parts import Parts
 from podium.ports.receivers import ReceiverFailed, ReceiverRefused
 from podium.runtime.receivers import WebReceivers
+from podium.runtime.relay import CLAIM_TTL
 from podium.runtime.webhook_bus import bus_name
 from podium.stores.memory import MemoryStore
 from podium.telemetry.metrics import Metrics
@@ -145,5 +152,126 @@ def test_a_webhook_is_signed_with_a_secret_of_its_own_tenant_only(tmp_path: Path
         assert receivers.posted == 0
         (found,) = await list_webhooks(parts, "acme")
         assert "the secret 'CHAT' is missing" in found.webhook.error
+
+    asyncio.run(scenario())
+
+
+def test_a_slow_receiver_gets_no_event_after_the_claim_of_its_worker_lapsed(tmp_path: Path) -> None:
+    """Else another worker claims the same events, and neither ever removes them."""
+
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store = MemoryStore(clock)
+
+        class Slow(Receivers):
+            async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+                self.posted += 1
+                clock.move(4)
+
+        receivers = Slow()
+        parts = parts_on(store, clock, tmp_path)
+        await add_webhook(parts, receivers, "default", "chat", ORDER)
+        alerts = [event("r1", "AlertRaised", subject=str(number)) for number in range(20)]
+        await store.create_run(new_run("r1"), [event("r1", "RunQueued"), *alerts])
+        poster = WebhookPoster(parts, ["default"], lambda: receivers, lambda _tenant: SECRETS, print)
+        (endpoint,) = await store.list_endpoints(EndpointKind.WEBHOOK, "default")
+
+        async def noted(error: str) -> None:
+            await poster.note(endpoint, error)
+
+        relay, before = poster.relay(endpoint, webhook_of(endpoint), noted), clock.elapsed()
+        await relay.deliver_line()
+        assert clock.elapsed() - before < CLAIM_TTL.total_seconds() / 2
+        while await relay.deliver_line():
+            pass
+        assert receivers.posted == 21
+
+    asyncio.run(scenario())
+
+
+def test_a_webhook_that_is_added_again_with_another_address_gets_its_events_there(tmp_path: Path) -> None:
+    """The worker may not have looked in between."""
+
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store, addresses = MemoryStore(clock), list[str]()
+
+        class Noting(Receivers):
+            async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+                addresses.append(url)
+
+        receivers = Noting()
+        parts = parts_on(store, clock, tmp_path)
+        await add_webhook(parts, receivers, "default", "chat", ORDER)
+        poster = WebhookPoster(parts, ["default"], lambda: receivers, lambda _tenant: SECRETS, print)
+        await poster.look()
+        await remove_webhook(parts, "default", "chat")
+        clock.move(1)
+        elsewhere = WebhookOrder(url="https://elsewhere.example.com/x", secret="CHAT")
+        await add_webhook(parts, receivers, "default", "chat", elsewhere)
+        await poster.look()
+        await store.create_run(new_run("r1"), [event("r1", "RunQueued")])
+        async with asyncio.timeout(10):
+            while not addresses:
+                await asyncio.sleep(0.01)
+        await poster.end()
+        assert addresses == [elsewhere.url]
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_cannot_deliver_does_not_disable_what_another_one_delivers_to(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store, receivers = MemoryStore(clock), Receivers()
+        receivers.fails = False
+        parts = parts_on(store, clock, tmp_path)
+        await add_webhook(parts, receivers, "default", "chat", ORDER)
+        working, other = (
+            WebhookPoster(parts, ["default"], lambda: receivers, lambda _tenant: SECRETS, print)
+            for _ in range(2)
+        )
+        (endpoint,) = await store.list_endpoints(EndpointKind.WEBHOOK, "default")
+        await working.look()
+
+        async def deliver(number: int) -> None:
+            await store.create_run(new_run(f"r{number}"), [event(f"r{number}", "RunQueued")])
+            async with asyncio.timeout(10):
+                while receivers.posted < number or await store.outbox_lines(bus_name("chat")):
+                    await asyncio.sleep(0.01)
+
+        await deliver(1)
+        await other.note(endpoint, "the secret 'CHAT' is missing")
+        await deliver(2)
+        clock.move(MAX_FAILING.total_seconds())
+        assert not await other.note(endpoint, "the secret 'CHAT' is missing")
+        await working.end()
+        assert [one.state for one in await list_webhooks(parts, "default")] == ["failing"]
+
+    asyncio.run(scenario())
+
+
+def test_a_success_while_it_is_about_to_be_disabled_keeps_a_webhook(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store, receivers = MemoryStore(clock), Receivers()
+        parts = parts_on(store, clock, tmp_path)
+        await add_webhook(parts, receivers, "default", "chat", ORDER)
+        (endpoint,) = await store.list_endpoints(EndpointKind.WEBHOOK, "default")
+        poster = WebhookPoster(parts, ["default"], lambda: receivers, lambda _tenant: SECRETS, print)
+        await poster.note(endpoint, "answered 500")
+        clock.move(MAX_FAILING.total_seconds())
+        replace_endpoint = store.replace_endpoint
+
+        async def overtaken(before: Endpoint, after: Endpoint) -> bool:
+            store.replace_endpoint = replace_endpoint  # type: ignore[method-assign]
+            await poster.note(endpoint, "")
+            return await replace_endpoint(before, after)
+
+        store.replace_endpoint = overtaken  # type: ignore[method-assign]
+        assert not await poster.note(endpoint, "answered 500")
+        assert [one.state for one in await list_webhooks(parts, "default")] == ["active"]
+        await store.create_run(new_run("r1"), [event("r1", "RunQueued")])
+        assert len(await store.outbox_lines(bus_name("chat"))) == 1
 
     asyncio.run(scenario())

@@ -17,7 +17,7 @@ from podium.errors import PodiumError, StoreUnavailable
 from podium.hooks.endpoint import Endpoint, EndpointKind, Webhook
 from podium.hooks.signing import MIN_SECRET_BYTES
 from podium.log.alerts import Alert, AlertCode
-from podium.log.times import moment, timestamp
+from podium.log.times import Timestamp, moment, timestamp
 from podium.operations.hooks.delivering import SecretsOf
 from podium.operations.hooks.webhooks import InvalidWebhook, filter_of, webhook_of
 from podium.operations.parts import Parts
@@ -68,7 +68,7 @@ class WebhookPoster:
         try:
             while not stop.is_set():
                 try:
-                    await self._look()
+                    await self.look()
                     self._is_troubled = False
                 except PodiumError as error:
                     self._say_once(f"webhooks: {error}")
@@ -76,22 +76,27 @@ class WebhookPoster:
                     async with asyncio.timeout(_LOOK_SECONDS):
                         await stop.wait()
         finally:
-            await asyncio.gather(*(one.end() for one in self._posting.values()))
+            await self.end()
+
+    async def end(self) -> None:
+        await asyncio.gather(*(one.end() for one in self._posting.values()))
 
     def _say_once(self, reason: str) -> None:
         if not self._is_troubled:
             self._trouble(reason)
         self._is_troubled = True
 
-    async def _look(self) -> None:
-        """Start new webhooks, and stop those that were removed or disabled."""
+    async def look(self) -> None:
+        """Start new webhooks, and stop those that were removed, disabled or added again."""
         found: dict[tuple[str, str], Endpoint] = {}
         for tenant in self._tenants:
             for one in await self._parts.store.list_endpoints(EndpointKind.WEBHOOK, tenant):
                 if webhook_of(one).disabled_at is None:
                     found[tenant, one.name] = one
-        for key in [key for key, one in self._posting.items() if key not in found or one.has_ended]:
-            await self._posting.pop(key).end()
+        for key, posting in list(self._posting.items()):
+            if posting.has_ended or key not in found or not _is_same(found[key], posting.endpoint):
+                del self._posting[key]
+                await self._stop(posting)
         for key, endpoint in found.items():
             if key not in self._posting:
                 self._posting[key] = await self._started(endpoint)
@@ -102,6 +107,13 @@ class WebhookPoster:
         await store.add_bus(bus_name(endpoint.name), only=filter_of(endpoint.tenant_id, webhook))
         return _Posting(self, endpoint, webhook)
 
+    async def _stop(self, posting: "_Posting") -> None:
+        await posting.end()
+        name = posting.endpoint.name
+        if await self._parts.store.find_endpoint(EndpointKind.WEBHOOK, name) is None:
+            # It may have been removed just before this worker added the bus.
+            await self._parts.store.remove_bus(bus_name(name))
+
     # --- what one webhook needs ---------------------------------------------------------------------
 
     def relay(self, endpoint: Endpoint, webhook: Webhook, outcome: Callable[[str], Awaitable[None]]) -> Relay:
@@ -110,7 +122,9 @@ class WebhookPoster:
 
         clock, store = self._parts.clock, self._parts.store
         bus = WebhookBus(
-            endpoint.name, endpoint.tenant_id, webhook.url, secret, self._receivers(), clock, outcome
+            *(endpoint.name, endpoint.tenant_id, webhook.url, secret, self._receivers(), clock, outcome),
+            # The rest is for the delivery under way when it has passed.
+            batch=self._claim_ttl / 3,
         )
         return Relay(
             store,
@@ -132,21 +146,18 @@ class WebhookPoster:
         return secret
 
     async def note(self, endpoint: Endpoint, error: str) -> bool:
-        """Record the result of a delivery; True if the webhook is disabled now."""
+        """Record the result of a delivery; True if this webhook gets nothing more."""
         store, now = self._parts.store, timestamp(self._parts.clock.now())
         kept = await store.find_endpoint(EndpointKind.WEBHOOK, endpoint.name)
-        if kept is None:
+        if kept is None or not _is_same(kept, endpoint):
             return True
-        webhook = webhook_of(kept)
-        if not error:
-            after = msgspec.structs.replace(webhook, failing_since=None, error="")
-        else:
-            since = webhook.failing_since or now
-            after = msgspec.structs.replace(webhook, failing_since=since, error=shortened(error, _MAX_ERROR))
-            if moment(now) - moment(since) >= MAX_FAILING:
-                after = msgspec.structs.replace(after, disabled_at=now)
-        if after != webhook:
-            await store.replace_endpoint(kept, msgspec.structs.replace(kept, body=msgspec.json.encode(after)))
+        before = webhook_of(kept)
+        after = _with_result(before, error, now)
+        if after == before:
+            return before.disabled_at is not None
+        body = msgspec.json.encode(after)
+        if not await store.replace_endpoint(kept, msgspec.structs.replace(kept, body=body)):
+            return False  # another worker has recorded a result of its own
         if after.disabled_at is not None:
             await self._disable(endpoint, after)
         return after.disabled_at is not None
@@ -161,14 +172,32 @@ class WebhookPoster:
         await self._parts.store.remove_bus(bus_name(name))
 
 
+def _is_same(one: Endpoint, other: Endpoint) -> bool:
+    """Not removed and added again, perhaps with another address."""
+    return one.tenant_id == other.tenant_id and webhook_of(one).created_at == webhook_of(other).created_at
+
+
+def _with_result(webhook: Webhook, error: str, now: Timestamp) -> Webhook:
+    if webhook.disabled_at is not None:
+        return webhook
+    if not error:
+        return msgspec.structs.replace(webhook, failing_since=None, error="")
+    since = webhook.failing_since or now
+    is_over = moment(now) - moment(since) >= MAX_FAILING
+    return msgspec.structs.replace(
+        webhook,
+        failing_since=since,
+        error=shortened(error, _MAX_ERROR),
+        disabled_at=now if is_over else None,
+    )
+
+
 class _Posting:
     """The relay of one webhook, as a task."""
 
     def __init__(self, poster: WebhookPoster, endpoint: Endpoint, webhook: Webhook) -> None:
         self._poster = poster
-        self._endpoint = endpoint
-        # The last recorded error, so that a success is recorded once.
-        self._noted: str | None = None
+        self.endpoint = endpoint
         self._relay = poster.relay(endpoint, webhook, self._outcome)
         self._task = asyncio.create_task(self._run())
 
@@ -186,8 +215,5 @@ class _Posting:
             await self._relay.run()
 
     async def _outcome(self, error: str) -> None:
-        if not error and self._noted == "":
-            return
-        if await self._poster.note(self._endpoint, error):
+        if await self._poster.note(self.endpoint, error):
             self._relay.stop()
-        self._noted = error
