@@ -1,6 +1,7 @@
 """Bad requests: each is refused with its place and what would be right, and nothing is stored."""
 
 import asyncio
+import gzip
 import logging
 import time
 
@@ -84,6 +85,26 @@ def test_a_query_parameter_that_is_not_known_is_refused(
     assert site.ask("GET", "/healthz?probe=1").status == 200
 
 
+@pytest.mark.parametrize("name", ["limit", "filter", "cursor"])
+def test_a_query_parameter_that_is_there_twice_is_refused(site: Site, name: str) -> None:
+    answer = site.get(f"/runs?{name}=1&{name}=2")
+    assert (answer.status, answer.json["location"], answer.json["valid"]) == (
+        400,
+        f"query.{name}",
+        "one value",
+    ), answer
+    assert site.get("/runs?status=FAILED&status=COMPLETED").status == 200
+
+
+def test_two_idempotency_keys_in_one_request_are_refused(site: Site) -> None:
+    order, before = {"plan": site.publish()["sha256"]}, _listed(site)
+    for keys in (("one", "two"), ("one", "one")):
+        twice = dict(zip(("Idempotency-Key", "idempotency-key"), keys, strict=True))
+        answer = site.post("/runs", order, role="operator", headers=twice)
+        assert (answer.status, answer.json["location"]) == (400, "header Idempotency-Key"), answer
+    assert _listed(site) == before
+
+
 FIELDS = (
     "fields: plan, inputs, project, environment, pool, priority, concurrencyKey, labels, startAt, onLimit"
 )
@@ -164,6 +185,18 @@ def _listed(site: Site) -> list[str]:
 def test_a_body_that_a_form_of_another_page_could_send_is_refused(site: Site, sent: str) -> None:
     answer = site.post("/plans", body=b'{"workflow": ""}', headers={"content-type": sent}, role="author")
     assert (answer.status, answer.code) == (415, "MEDIA_TYPE_UNSUPPORTED")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "identity, gzip", "x" * 10_000, "a\x1b[2Jb"])
+def test_a_body_that_is_compressed_is_refused(site: Site, encoding: str) -> None:
+    headers = {**JSON, "content-encoding": encoding}
+    answer = site.post("/plans", body=gzip.compress(b'{"workflow": ""}'), headers=headers, role="author")
+    assert (answer.status, answer.code) == (415, "MEDIA_TYPE_UNSUPPORTED"), answer
+    assert (answer.json["location"], answer.json["valid"]) == ("header Content-Encoding", "identity")
+    assert len(answer.body) < 1000
+    plain = {**JSON, "content-encoding": "identity"}
+    answer = site.post("/plans", body=b'{"workflow": ""}', headers=plain, role="author")
+    assert answer.code == "INVALID_WORKFLOW"
 
 
 @pytest.mark.parametrize(

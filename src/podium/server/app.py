@@ -29,7 +29,7 @@ from podium.server import (
 from podium.server.asking import Guard, Server, provide_caller
 from podium.server.declaring import require_declarations
 from podium.server.layers import RequestIds, StrictPaths
-from podium.server.query_parameters import KnownParameters
+from podium.server.parameters import KnownParameters
 from podium.server.reading import MAX_BODY, ApiRequest
 from podium.server.recording import MissRecorder
 from podium.server.stream_service import StreamService

@@ -14,10 +14,14 @@ from litestar.exceptions import InternalServerException, SerializationException
 
 from podium.server.problems import BadRequest, UnsupportedMediaType
 from podium.server.valid_values import valid_in_body
+from podium.text import shortened, visible
 
 MAX_BODY: Final = 1 << 20
 MAX_DEPTH: Final = 100
 _JSON: Final = "application/json"
+_ENCODING: Final = "Content-Encoding"
+_IDENTITY: Final = "identity"
+_MAX_SHOWN: Final = 60
 _TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 # Of messages about a field that is missing or unknown.
 _FIELD: Final = re.compile(r"\bfield `(?P<name>[^`]*)`")
@@ -38,6 +42,11 @@ class ApiRequest(Request[Any, Any, Any]):
         assert field is not None
         if self.content_type[0] != _JSON:
             raise UnsupportedMediaType("the body has to be JSON", "header Content-Type", _JSON)
+        # What a small compressed body expands to has no limit.
+        if encodings := set(map(str.lower, self.headers.getall(_ENCODING, []))) - {_IDENTITY}:
+            shown = shortened(visible(", ".join(sorted(encodings))), _MAX_SHOWN)
+            message = f"a body with the encoding {shown!r} is not read: send it uncompressed"
+            raise UnsupportedMediaType(message, f"header {_ENCODING}", _IDENTITY)
         return decode(await self.body(), field.annotation)
 
 
