@@ -90,6 +90,24 @@ def test_a_run_with_a_start_time_waits_for_it(site: Site) -> None:
     assert site.post("/runs", {**order, "onLimit": "reject"}, role="operator").code == "INVALID_SUBMISSION"
 
 
+def test_the_configuration_says_what_happens_with_runs_behind_a_limit_unless_the_request_does(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "config.yaml"
+    monkeypatch.setenv("PODIUM_CONFIG", str(settings))
+    settings.write_text("on_limit: reject")
+    order = {"plan": site.publish(FLOW)["sha256"]}
+    site.ask("PUT", "/api/v1/limits", json={"scope": "tenant", "limit": 0})
+    rejected = site.post("/runs", order, role="operator")
+    assert (rejected.status, rejected.code) == (429, "RUN_REFUSED"), rejected
+    assert site.post("/runs", {**order, "onLimit": "queue"}, role="operator").json["outcome"] == "queued"
+    # Limits count when the time has come, so there is nothing to refuse now.
+    later = site.post("/runs", {**order, "startAt": "2999-01-01T00:00:00Z"}, role="operator")
+    assert (later.status, later.json["outcome"]) == (202, "delayed")
+    settings.write_text("on_limit: delay # from now on")
+    assert site.post("/runs", order, role="operator").json["outcome"] == "delayed"
+
+
 def test_on_conflict_works_in_all_three_ways(site: Site) -> None:
     plans = {
         how: site.publish(

@@ -122,6 +122,8 @@ def test_a_source_may_belong_to_tenants(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("on_limit: [queue]", ":1:1: `on_limit` is a list; write queue, reject, delay"),
+        ("on_limit: wait", ":1:1: `on_limit` is the text 'wait'; write queue, reject, delay"),
         ("permissions: open", ":1:1: `permissions` is the text 'open'; write private or umask"),
         ("permissions: [a]", ":1:1: `permissions` is a list; write private or umask"),
         ("prices: 3", ":1:1: `prices` is the number 3; write a mapping of models"),

@@ -14,6 +14,7 @@ import msgspec
 
 from podium.errors import InvalidConfiguration
 from podium.files import FileNotUsable, read_regular
+from podium.operations.on_limit import OnLimit
 from podium.permissions import Permissions
 from podium.text import shortened
 
@@ -34,6 +35,8 @@ _MAX_SECONDS: Final = 366 * 86_400
 
 class Configuration(msgspec.Struct, frozen=True):
     permissions: Permissions = "private"
+    # For runs over HTTP that do not say what to do if a limit is reached.
+    on_limit: OnLimit = OnLimit.QUEUE
     # By model; checked by the providers that use them.
     prices: Mapping[str, Any] = msgspec.field(default_factory=dict)
     secrets: "Mapping[str, ConfiguredSecret]" = msgspec.field(default_factory=dict)

@@ -10,6 +10,7 @@ from podium.errors import InvalidConfiguration
 from podium.language.reader import read_yaml
 from podium.language.tree import Entry, Scalar, plain
 from podium.language.tree import Mapping as Written
+from podium.operations.on_limit import OnLimit
 from podium.permissions import Permissions
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _KEYS: Final = (
     "access",
     "artifacts",
+    "on_limit",
     "permissions",
     "plans",
     "prices",
@@ -63,6 +65,7 @@ class _Reading:
 
         return Configuration(
             permissions=section("permissions", self._permissions, "private"),
+            on_limit=section("on_limit", self._on_limit, OnLimit.QUEUE),
             prices=section("prices", self._prices, {}),
             secrets=section("secrets", self._secrets, {}),
             artifacts=section("artifacts", self._artifacts, None),
@@ -81,6 +84,12 @@ class _Reading:
                 return "umask"
         self._problems.wrong(entry, "permissions", "write private or umask")
         return "private"
+
+    def _on_limit(self, entry: Entry) -> OnLimit:
+        if isinstance(entry.value, Scalar) and entry.value.value in tuple(OnLimit):
+            return OnLimit(entry.value.value)
+        self._problems.wrong(entry, "on_limit", f"write {', '.join(OnLimit)}")
+        return OnLimit.QUEUE
 
     def _prices(self, entry: Entry) -> Mapping[str, Any]:
         prices = plain(entry.value)

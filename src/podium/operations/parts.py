@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from podium.log.runs import Run
+from podium.operations.on_limit import OnLimit, default_on_limit
 from podium.plan.plan import Plan
 from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
@@ -81,6 +82,8 @@ class Parts(msgspec.Struct, frozen=True):
     create_in_pool: Callable[[RunRequest], Awaitable[CreatedRun]] = no_pools
     # Only prepares it, for callers that store more together with it.
     prepare_for_pool: "Callable[[RunRequest], Awaitable[PreparedRun]]" = no_pools
+    # For a run over HTTP that does not say what to do if a limit is reached.
+    on_limit: Callable[[], OnLimit] = default_on_limit
     # The workspace of runs that are started without one of their own.
     workspace: Path = Path()
 

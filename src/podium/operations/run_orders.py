@@ -10,11 +10,12 @@ from podium.log.engines import LOCAL
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_POOL, DEFAULT_PROJECT
 from podium.log.tracing import TRACEPARENT, parse_traceparent
 from podium.operations.inputs import check_inputs
+from podium.operations.on_limit import OnLimit
 from podium.operations.parts import Parts
 from podium.operations.published_plans import open_referred
 from podium.operations.rerunning import rerun_request
 from podium.operations.start import may_start
-from podium.operations.submitting import OnLimit, Submitted, submit_run
+from podium.operations.submitting import Submitted, submit_run
 from podium.plan.capabilities import check_capabilities
 from podium.ports.engine import RunRequest
 
@@ -30,7 +31,8 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = DEFAULT_POOL
     priority: int | None = None
     concurrency_key: str | None = None
-    on_limit: OnLimit = OnLimit.QUEUE
+    # None: what the configuration says.
+    on_limit: OnLimit | None = None
     start_at: datetime | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     # Two orders with the same id are one run.
@@ -65,7 +67,14 @@ async def order_run(parts: Parts, tenant_id: str, order: RunOrder) -> Submitted:
         labels=order.labels,
         engine_facts={TRACEPARENT: caller.header} if caller is not None else {},
     )
-    return await submit_run(parts, request, on_limit=order.on_limit, start_at=order.start_at)
+    return await submit_run(parts, request, on_limit=_on_limit(parts, order), start_at=order.start_at)
+
+
+def _on_limit(parts: Parts, order: RunOrder) -> OnLimit:
+    """The default holds for runs that may start immediately: limits count when a start time has come."""
+    if order.on_limit is not None:
+        return order.on_limit
+    return parts.on_limit() if order.start_at is None else OnLimit.QUEUE
 
 
 async def order_rerun(parts: Parts, tenant_id: str, run_id: str, request_id: str | None = None) -> Submitted:

@@ -17,6 +17,7 @@ from podium.log.ids import DEFAULT_POOL, check_id
 from podium.log.runs import Backpressure, Run, RunQuery
 from podium.log.times import Timestamp, moment, timestamp
 from podium.log.transitions import NOT_STARTED, TERMINAL
+from podium.operations.on_limit import OnLimit
 from podium.operations.parts import Parts
 from podium.operations.start import may_start, prepared_request
 from podium.ports.engine import RunRequest
@@ -30,12 +31,6 @@ _ENDS: Final = 20
 _MIN_ENDS: Final = 2
 _MAX_PRIORITY: Final = 1000
 _EXAMPLE: Final = "2026-01-01T09:00:00Z"
-
-
-class OnLimit(StrEnum):
-    QUEUE = "queue"
-    REJECT = "reject"
-    DELAY = "delay"
 
 
 class Outcome(StrEnum):

@@ -11,9 +11,10 @@ from podium.log.payloads import Failure, fields_of
 from podium.log.runs import Run
 from podium.log.snapshots import RunSummary
 from podium.operations.listing import RunTable
+from podium.operations.on_limit import OnLimit
 from podium.operations.run_orders import RunOrder
 from podium.operations.signals import SentSignal
-from podium.operations.submitting import OnLimit, Submitted
+from podium.operations.submitting import Submitted
 
 
 class OrderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -29,8 +30,8 @@ class OrderBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     # With a time zone, like 2026-01-01T09:00:00Z.
     start_at: Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})] | None = None
-    # If a limit is reached: wait, be refused (429), or start later.
-    on_limit: OnLimit = OnLimit.QUEUE
+    # If a limit is reached: wait, be refused (429), or start later. Null: what the configuration says.
+    on_limit: OnLimit | None = None
 
     def order(self, request_id: str | None) -> RunOrder:
         return RunOrder(

@@ -5,6 +5,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podium.configuration import configuration
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from podium.access.actors import Actor
     from podium.engines.pool_creation import PoolCreation
     from podium.operations.access import Access
+    from podium.operations.on_limit import OnLimit
     from podium.operations.parts import Parts
     from podium.plan.plan import Plan
     from podium.ports.engine import RunRequest
@@ -114,9 +116,14 @@ def use_case_parts(
         is_owner=is_owner,
         create_in_pool=partial(_create_in_pool, creation),
         prepare_for_pool=partial(_prepare_for_pool, creation),
+        on_limit=_on_limit,
         workspace=Path.cwd(),
         telemetry=telemetry,
     )
+
+
+def _on_limit() -> "OnLimit":
+    return configuration().on_limit
 
 
 async def _create_in_pool(creation: "Callable[[], PoolCreation]", request: "RunRequest") -> "CreatedRun":

@@ -13,8 +13,9 @@ from podium.errors import ConcurrencyLimit, InvalidId, RunNotFound, RunRefused, 
 from podium.log.ids import RunId
 from podium.log.payloads import fields_of
 from podium.log.times import moment
+from podium.operations.on_limit import OnLimit
 from podium.operations.parts import Parts
-from podium.operations.submitting import InvalidSubmission, OnLimit, Outcome, submit_run, wait_seconds
+from podium.operations.submitting import InvalidSubmission, Outcome, submit_run, wait_seconds
 from podium.ports.engine import RunRequest
 from podium.ports.store import Limit
 from podium.testing.store_promises import TTL
