@@ -5,7 +5,10 @@ from typing import Any, Final
 import pytest
 
 from podium.access.roles import Role
+from podium.log.ids import RunId
+from podium.log.leases import IN_LINE
 from podium.operations.tokens import NewToken, add_token
+from podium.testing.store_promises import TTL
 from tests.server.site import FLOW, WAITS, Site
 
 ROLES: Final = (Role.ADMIN, Role.OWNER, Role.AUTHOR, Role.SYSTEM)
@@ -93,3 +96,35 @@ def test_queued_runs_of_other_projects_are_not_listed(site: Site, token: str) ->
     runs = [site.start(WAITS, project=project, pool="mixed") for project in ("api", "web", "api")]
     assert [one["runId"] for one in site.get("/queue?pool=mixed").json["runs"]] == runs
     assert [one["runId"] for one in site.get("/queue?pool=mixed", token=token).json["runs"]] == [runs[1]]
+
+
+def test_runs_of_other_projects_that_have_a_concurrency_key_are_not_named(site: Site, token: str) -> None:
+    keyed = 'name: keyed\nconcurrency: {key: shared, on_conflict: "reject"}'
+    order = {"plan": site.publish(FLOW.replace("name: flow", keyed))["sha256"]}
+    first = site.post("/runs", {**order, "project": "api"}, role="operator").json["runId"]
+    refusal = site.post("/runs", {**order, "project": "web"}, token=token)
+    assert refusal.code == "CONCURRENCY_LIMIT", refusal
+    assert "held by a run of another project" in refusal.json["detail"]
+    assert first not in refusal.body.decode()
+    same = site.post("/runs", {**order, "project": "api"}, role="operator")
+    assert f"held by {first}" in same.json["detail"]
+
+
+def test_why_a_run_waits_for_its_key_does_not_name_runs_of_other_projects(site: Site, token: str) -> None:
+    order = {"plan": site.publish(FLOW)["sha256"], "concurrencyKey": "k"}
+    theirs, later, mine = (
+        RunId(site.post("/runs", {**order, "project": project}, role="operator").json["runId"])
+        for project in ("api", "api", "web")
+    )
+
+    async def line() -> None:
+        assert await site.store.claim(theirs, owner="w", ttl=TTL, slots=1)
+        for name in (later, mine):
+            assert await site.store.claim(name, owner="w", ttl=TTL, attempt=IN_LINE)
+
+    site.run(line())
+    for path in (f"/runs/{mine}/why", f"/runs?details=true&prefix={mine}"):
+        assert f"held by run {theirs}" in site.get(path).body.decode(), path
+        shown = site.get(path, token=token)
+        assert (shown.status, theirs in shown.body.decode()) == (200, False), path
+        assert "concurrency key 'k'" in shown.body.decode()

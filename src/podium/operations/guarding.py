@@ -17,7 +17,7 @@ from podium.log.runs import Run, RunPage, RunQuery
 from podium.operations.access import UNKNOWN_TENANT, Access
 from podium.operations.parts import Parts
 from podium.ports.clock import Clock
-from podium.ports.store import Store, TenantRuns
+from podium.ports.store import SlotLine, Store, TenantRuns
 
 # How many pages to scan for one, if most runs belong to other projects.
 _MAX_PAGES: Final = 20
@@ -71,11 +71,26 @@ async def _page_of_projects(runs: TenantRuns, access: Access, tenant_id: str, qu
 
 
 class GuardedStore:
-    """A store whose `runs` are guarded. Everything else is the store's own."""
+    """A store whose `runs` are guarded, and the lines of concurrency keys, which projects of a tenant share.
+    Everything else is the store's own.
+    """
 
     def __init__(self, store: Store, clock: Clock, access: Callable[[], Access]) -> None:
         self._store = store
+        self._access = access
         self.runs: TenantRuns = GuardedRuns(store, clock, access)
+
+    async def slot_line(self, run_id: RunId) -> SlotLine:
+        line, access = await self._store.slot_line(run_id), self._access()
+        if not access.projects:
+            return line
+        return SlotLine(
+            holders=tuple([one for one in line.holders if await self._sees(access, one.run_id)]),
+            waiting=tuple([one for one in line.waiting if await self._sees(access, one.run_id)]),
+        )
+
+    async def _sees(self, access: Access, run_id: RunId) -> bool:
+        return access.sees_project((await self._store.get_run(run_id)).identity.project_id)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)

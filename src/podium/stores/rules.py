@@ -387,11 +387,17 @@ def describe_key(row: Run) -> str:
     )
 
 
-def refused_by_key(new: NewRun, holders: Sequence[str]) -> ConcurrencyLimit:
-    """The error for an exclusive run, naming those that have its key."""
+def refused_by_key(new: NewRun, holders: Sequence[Run]) -> ConcurrencyLimit:
+    """The error for an exclusive run, naming those that have its key.
+
+    Only those of its project: the caller, and readers of the times of a schedule, may not see others.
+    """
+    project = new.identity.project_id
+    named = [one.identity.run_id for one in holders if one.identity.project_id == project]
+    held = ", ".join(named[:3]) or "a run of another project"
     return ConcurrencyLimit(
         f"run {new.identity.run_id!r} was not created: {new.concurrency_limit} at a time may use the concurrency key "
-        f"{new.concurrency_key!r}, held by {', '.join(holders[:3])}; start it again when that run has ended, or set "
+        f"{new.concurrency_key!r}, held by {held}; start it again when that run has ended, or set "
         "`on_conflict: queue` to wait for it"
     )
 

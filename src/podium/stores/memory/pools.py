@@ -84,7 +84,7 @@ class MemoryPools(MemoryLeases):
     def _check_exclusive(self, new: NewRun) -> None:
         others = self._of_key(new.identity.tenant_id, new.concurrency_key)
         if len(others) >= (new.concurrency_limit or 0):
-            raise rules.refused_by_key(new, [kept.row.identity.run_id for kept in others])
+            raise rules.refused_by_key(new, [kept.row for kept in others])
 
     def _of_key(self, tenant_id: str, key: str | None) -> list[KeptRun]:
         return [

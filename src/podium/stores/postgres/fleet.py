@@ -76,7 +76,7 @@ async def _open_of_key(connection: Connection, tenant_id: str, key: str) -> list
 async def check_exclusive(connection: Connection, new: NewRun) -> None:
     """Called under the lock of the tenant, when the run's own row already exists."""
     found = await _open_of_key(connection, new.identity.tenant_id, new.concurrency_key or "")
-    holders = [one.identity.run_id for one in found if one.identity.run_id != new.identity.run_id]
+    holders = [one for one in found if one.identity.run_id != new.identity.run_id]
     if len(holders) >= (new.concurrency_limit or 0):
         raise rules.refused_by_key(new, holders)
 

@@ -72,9 +72,7 @@ def open_of_key(db: apsw.Connection, tenant_id: str, key: str) -> list[Run]:
 
 
 def check_exclusive(db: apsw.Connection, new: NewRun) -> None:
-    holders = [
-        one.identity.run_id for one in open_of_key(db, new.identity.tenant_id, new.concurrency_key or "")
-    ]
+    holders = open_of_key(db, new.identity.tenant_id, new.concurrency_key or "")
     if len(holders) >= (new.concurrency_limit or 0):
         raise rules.refused_by_key(new, holders)
 

@@ -153,6 +153,10 @@ class FleetPromises:
                 await store.create_run(new_run(name, is_exclusive=True, **fields), [])
             with pytest.raises(ConcurrencyLimit, match="held by a, b"):
                 await world.other.create_run(new_run("c", is_exclusive=True, **fields), [])
+            # The caller may not see runs of other projects.
+            elsewhere = new_run("d", run={"project_id": "web"}, is_exclusive=True, **fields)
+            with pytest.raises(ConcurrencyLimit, match="held by a run of another project"):
+                await world.other.create_run(elsewhere, [])
             with pytest.raises(RunNotFound):
                 await store.get_run(RunId("c"))
             again = await store.create_run(new_run("a", is_exclusive=True, **fields), [])
