@@ -305,7 +305,7 @@ FAULTS: Final[list[Fault]] = [
             "        super().__init__(container)\n\n    def retry(self) -> None:\n        return None\n",
         ),
     ),
-    fault("RG16", "an intent may have no route", drop(f"{_CHECKS}._check_routes", "if missing: ...")),
+    fault("RG16", "an intent may have no route", drop(f"{_CHECKS}._check_all_routed", "if missing: ...")),
     fault(
         "RG16",
         "any placeholder is accepted",
@@ -348,6 +348,11 @@ FAULTS: Final[list[Fault]] = [
             "written - sections.model_fields_set",
             "set()",
         ),
+    ),
+    fault(
+        "RG16",
+        "an unknown operation hides what the rest of the graph needs",
+        swap(f"{_CHECKS}.check", "self._check_needed()", "self._graph_is_known and self._check_needed()"),
     ),
     fault(
         "RG16",

@@ -32,6 +32,15 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "RT02",
+        "lines that a node logs have the run id as their correlation id",
+        swap(
+            "runtime/tasks/nodes.py:NodeTasks._call",
+            "add_log_fields(correlation_id=call.correlation_id)",
+            "add_log_fields(correlation_id=order.run_id)",
+        ),
+    ),
+    fault(
+        "RT02",
         "spans of steps have the run id as their correlation id",
         swap(
             "runtime/run_telemetry.py:RunTelemetry._step_ended",

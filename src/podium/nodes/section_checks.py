@@ -2,7 +2,7 @@
 
 A section has to have an effect: one that no node of the graph reads is an error, and so is an event, an
 intent or a dependency that the graph does not know. If part of the graph or of the sections could not be read,
-only the rest is checked: what is missing there may be what a section names.
+nothing is called unknown that it may have; what the rest needs is checked in any case.
 """
 
 import re
@@ -49,6 +49,7 @@ class SectionChecks:
 
     def check(self) -> None:
         self._check_alone()
+        self._check_needed()
         if self._graph_is_known:
             self._check_against_graph()
 
@@ -63,6 +64,16 @@ class SectionChecks:
         self._check_twice("dependencies", [one.name for one in self._sections.dependencies or []], "name")
         if "consumed_events" not in self._unreadable:
             self._check_time()
+
+    def _check_needed(self) -> None:
+        """What the known nodes of the graph need; more nodes would not need less."""
+        for section, check in (
+            ("consumed_events", self._check_all_consumed),
+            ("published_events", self._check_all_published),
+            ("intent_consumption", self._check_all_routed),
+        ):
+            if section not in self._unreadable:
+                check()
 
     def _check_against_graph(self) -> None:
         self._check_read()
@@ -119,22 +130,22 @@ class SectionChecks:
         for index, event in enumerate(events):
             self._check_event("consumed_events", index, event, known, "consumes")
             self._check_handling(index, event)
-        self._check_missing("consumed_events", known, events, "consumes")
 
     def _check_published(self) -> None:
         known, events = self._all("publishes"), self._sections.published_events or []
         for index, event in enumerate(events):
             self._check_event("published_events", index, event, known, "publishes")
-        self._check_missing("published_events", known, events, "publishes")
+
+    def _check_all_consumed(self) -> None:
+        self._check_missing("consumed_events", self._sections.consumed_events or [], "consumes")
+
+    def _check_all_published(self) -> None:
+        self._check_missing("published_events", self._sections.published_events or [], "publishes")
 
     def _check_missing(
-        self,
-        section: str,
-        known: frozenset[str],
-        events: Sequence[ConsumedEvent] | Sequence[PublishedEvent],
-        verb: str,
+        self, section: str, events: Sequence[ConsumedEvent | PublishedEvent], verb: str
     ) -> None:
-        missing = sorted(known - {one.event_type for one in events})
+        missing = sorted(self._all(verb) - {one.event_type for one in events})
         if missing:
             message = f"no topic is declared for {', '.join(missing)}, which the graph {verb}."
             self._problems.report(
@@ -228,7 +239,9 @@ class SectionChecks:
                     message,
                     f"Steps that do: {', '.join(able) or 'none'}.",
                 )
-        missing = sorted(emitted - {route.intent for route in self._routes})
+
+    def _check_all_routed(self) -> None:
+        missing = sorted(self._all("emits") - {route.intent for route in self._routes})
         if missing:
             message = f"these intents have no route: {', '.join(missing)}."
             self._problems.report(

@@ -39,6 +39,30 @@ def test_a_line_logged_while_a_step_runs_names_run_step_and_tenant(tmp_path: Pat
     assert sorted(found) == [("r1", "work", "default"), ("r2", "work", "default")]
 
 
+@pytest.mark.rule("RT02")
+def test_a_line_that_a_node_logs_has_the_correlation_id_of_its_event(tmp_path: Path) -> None:
+    async def noisy(_correlation_id: str) -> None:
+        LOG.warning("from a node")
+
+    async def scenario() -> None:
+        store, ends = await SqliteStore.open(tmp_path / "podium.db"), Ends()
+        Work.gate = staticmethod(noisy)
+        host = RunHost(parts_of(store, tmp_path), pool=POOL, view=ends)
+        event = {"correlation_id": "99999999-2222-4333-8444-555555555555"}
+        await host.create(request(contract(), run_id="r1", inputs={"event": event}))
+        await host.create(request(contract(), run_id="r2"))
+        async with serving(host):
+            await ends.wait(2)
+        await store.close()
+
+    with logged() as log:
+        asyncio.run(scenario())
+    assert {line["run"]: line["correlation_id"] for line in log.of("from a node")} == {
+        "r1": "99999999-2222-4333-8444-555555555555",
+        "r2": "r2",
+    }
+
+
 def test_a_run_that_its_host_cannot_drive_is_named(tmp_path: Path) -> None:
     class Broken(Ends):
         def ended(self, run_id: RunId, event_type: str) -> None:

@@ -366,6 +366,24 @@ def test_a_wrong_step_does_not_hide_what_is_wrong_in_the_sections() -> None:
     ]
 
 
+@pytest.mark.rule("RG16")
+def test_what_the_known_part_of_a_graph_needs_is_reported_although_the_rest_is_unknown() -> None:
+    wrong = TEXT.replace("operation: execute_consul", "operation: other")
+    for entry in (
+        "    - {intent: consul.deregister, step: execute_consul_registration}\n",
+        '  - {topic: "{env}.{namespace}.onex.cmd.node-registration-acked.v1", event_type: NodeRegistrationAcked}\n',
+        '  - {topic: "{env}.{namespace}.onex.evt.node-liveness-expired.v1", event_type: NodeLivenessExpired}\n',
+    ):
+        assert entry in wrong
+        wrong = wrong.replace(entry, "")
+    assert [one.split(" ", 1)[1] for one in _problems_of(wrong)] == [
+        "E221 node 'node_registry_effect' has no operation 'other'.",
+        "E401 these intents have no route: consul.deregister.",
+        "E401 no topic is declared for NodeRegistrationAcked, which the graph consumes.",
+        "E401 no topic is declared for NodeLivenessExpired, which the graph publishes.",
+    ]
+
+
 _PLAIN = """
 workflow_coordination:
   workflow_definition:

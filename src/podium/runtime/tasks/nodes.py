@@ -37,6 +37,7 @@ from podium.nodes.registry import NodeNotAvailable
 from podium.nodes.retrying import is_named
 from podium.nodes.sanitising import invalid_fields, safe_code, safe_message
 from podium.plan.plan import PLAIN_WORK, Node
+from podium.ports.log_fields import add_log_fields
 from podium.runtime.tasks.capturing import most_shown, text_facts
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.node_calls import NodeCall, output_of
@@ -112,7 +113,7 @@ class NodeTasks:
         assert isinstance(body, Node)
         if body.type not in _PURE:
             return None
-        call = NodeCall(order, body, self._runtime.clock.now())
+        call = self._call(order, body)
         try:
             node = self._runtime.registry.instance(body.type, body.node)
             operation = _operation(node, body)
@@ -135,7 +136,7 @@ class NodeTasks:
         """
         body = order.step.body
         assert isinstance(body, Node)
-        call = NodeCall(order, body, self._runtime.clock.now())
+        call = self._call(order, body)
         try:
             node = self._runtime.registry.instance(body.type, body.node)
             operation = _operation(node, body)
@@ -162,7 +163,7 @@ class NodeTasks:
             return stopped(stopping.code)
         body = order.step.body
         assert isinstance(body, Node)
-        call = NodeCall(order, body, self._runtime.clock.now())
+        call = self._call(order, body)
         try:
             node = self._runtime.registry.instance(body.type, body.node)
             operation = _operation(node, body)
@@ -181,6 +182,12 @@ class NodeTasks:
         if first == "cancelled":
             return stopped(stopping.code, **_facts(call))
         return self._ended(call, running)
+
+    def _call(self, order: TaskOrder, body: Node) -> NodeCall:
+        call = NodeCall(order, body, self._runtime.clock.now())
+        # What the node logs says which event it is about.
+        add_log_fields(correlation_id=call.correlation_id)
+        return call
 
     async def _carry_out(
         self, call: NodeCall, node: Any, operation: Operation
