@@ -16,6 +16,7 @@ from podium.log.notes import RunNotes
 from podium.log.payloads import Question, StepStarted, payload_of
 from podium.log.transitions import RUN_ENDS, STEP_ENDS
 from podium.operations.form_hints import describe_field, field_options
+from podium.plan.declared import problem_of, read_text
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, FormField, Plan
 from podium.text import visible
@@ -50,25 +51,27 @@ class FormFilling:
         name, field = self._open[0]
         return f"{visible(name)} ({describe_field(field)}):"
 
-    def take(self, line: str) -> bool:
-        """False: the field is required and was left empty. Its value is checked when the answer is sent."""
+    def take(self, line: str) -> str:
+        """What is wrong with the answer; empty if the next field follows."""
         name, field = self._open[0]
         if not line and field.required:
-            return False
+            return "this field is required"
+        if line and (problem := problem_of(read_text(line, field), field)):
+            return f"the field {visible(repr(name))} {visible(problem)}"
         del self._open[0]
         if line:
             self.values[name] = line
-        return True
+        return ""
 
 
 class Questions:
     """An observer that asks whenever a single approval is the only thing that the run waits for."""
 
     def __init__(
-        self, answer: Answer, plan: Plan, typed: Callable[[int], None], ask: Ask = print_question
+        self, answer: Answer, plan: Plan, typed: Callable[[str], None], ask: Ask = print_question
     ) -> None:
         self._answer = answer
-        # Called with the number of lines that the terminal has echoed.
+        # Called with what the terminal has echoed.
         self._typed = typed
         self._show = ask
         self._forms = {
@@ -158,7 +161,7 @@ class Questions:
             self._ask(None)
             self._is_over = True
             return
-        self._typed(line.count("\n"))
+        self._typed(line)
         if self._about is None or self._run is None:
             return
         if self._filling is not None:
@@ -181,8 +184,8 @@ class Questions:
             self._send_soon(answer, step)
 
     def _take_value(self, step: str, filling: FormFilling, line: str) -> None:
-        if not filling.take(line):
-            click.echo("this field is required")
+        if problem := filling.take(line):
+            click.echo(problem)
         self._fill(step, filling)
 
     def _fill(self, step: str, filling: FormFilling) -> None:

@@ -2,16 +2,17 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlType
 from rich.text import Text
 
 from podium.cli.above_live import AboveLive
@@ -33,6 +34,21 @@ from podium.runtime.tasks.capturing import tail_of
 from podium.text import visible
 
 _WAITING: Final = Progress(())
+# The terminal shows what is typed behind it.
+_ENTRY: Final = "> "
+_UP_ONE_LINE: Final = Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
+
+
+class _QuietLive(Live):
+    """Does not draw over what is being typed, as long as nothing else would be drawn."""
+
+    def __init__(self, is_quiet: Callable[[], bool], **options: Any) -> None:
+        self._is_quiet = is_quiet
+        super().__init__(**options)
+
+    def refresh(self) -> None:
+        if not (self.is_started and self._is_quiet()):
+            super().refresh()
 
 
 class LiveView(Lines):
@@ -49,10 +65,11 @@ class LiveView(Lines):
         # The step of the current question at this terminal, and the question.
         self._asked: tuple[str | None, str] = (None, "")
         self._console = Console()
-        self._drawn: list[int] = []
-        self._drawn_width = 0
+        self._drawn: list[Text] = []
+        self._drawn_size = ConsoleDimensions(0, 0)
         self._redirected = ExitStack()
-        self._live = Live(
+        self._live = _QuietLive(
+            lambda: self._asked[0] is not None and self._is_as_drawn(),
             console=self._console,
             refresh_per_second=8,
             get_renderable=self._now,
@@ -65,6 +82,7 @@ class LiveView(Lines):
         self.run_id = run_id
         self._console.print(Text(f"{visible(self._name)}  run {run_id}", style="bold"))
         self._live.start()
+        self._show_cursor()
         self._redirected.enter_context(redirect_stdout(AboveLive(self._console, sys.stdout)))
         # Output to a file is not affected.
         if sys.stderr.isatty():
@@ -87,6 +105,7 @@ class LiveView(Lines):
 
     def ask(self, step: str | None, prompt: str) -> None:
         self._asked = (step, prompt)
+        self._show_cursor()
 
     def waits(self, reasons: Sequence[Reason]) -> None:
         self._waits = reasons
@@ -101,10 +120,16 @@ class LiveView(Lines):
             if not self._live.is_started:
                 self._console.print(Text(visible(notice.text), style="bold red"))
 
-    def typed(self, lines: int) -> None:
+    def typed(self, text: str) -> None:
         """The terminal moved the cursor below the view; drawing starts from its last line again."""
         if self._live.is_started:
-            self._console.control(Control.move(0, -lines))
+            rows = sum(self._rows(Text(_ENTRY + visible(line))) for line in text.split("\n")[:-1])
+            self._console.control(*[_UP_ONE_LINE] * rows)
+            self._drawn = []
+
+    def _show_cursor(self) -> None:
+        if self._live.is_started:
+            self._console.show_cursor(self._asked[0] is not None)
 
     def close(self) -> None:
         self._redirected.close()
@@ -135,31 +160,41 @@ class LiveView(Lines):
     # --- current state ----------------------------------------------------------------------------
 
     def _now(self) -> RenderableType:
-        width, height = self._console.size
+        size = self._console.size
+        lines = self._lines(size)
+        self._forget_wrapped_lines(size.width)
+        self._drawn, self._drawn_size = lines, size
+        return Group(*(Text.assemble(line, no_wrap=True, overflow="ellipsis") for line in lines))
+
+    def _is_as_drawn(self) -> bool:
+        return self._console.size == self._drawn_size and self._lines(self._drawn_size) == self._drawn
+
+    def _lines(self, size: ConsoleDimensions) -> list[Text]:
+        width, height = size
         above = [Text(visible(text), style="bold red") for text in self._notices.values()]
         below = [Text(line, style="bold magenta") for line in self._waiting_lines()]
         used = f"  {describe_usage(self.usage)}" if any(self.usage.values()) else ""
-        below.append(Text(f"{spell_elapsed(time.monotonic() - self.began)}{used}", style="dim"))
+        if self._asked[0] is not None:
+            below.append(Text(_ENTRY))
+        else:
+            below.append(Text(f"{spell_elapsed(time.monotonic() - self.began)}{used}", style="dim"))
         # One line less than the height: the cursor remains in the window.
         window = Window(width, max(1, height - len(above) - len(below) - 1))
         tree = lines_of_tree(tree_of(self._progress, self._leaf_of), window, self._last_lines)
-        self._forget_wrapped_lines(width)
-        lines = [*above, *tree, *below]
-        self._drawn, self._drawn_width = [line.cell_len for line in lines], width
-        for line in lines:
-            line.no_wrap, line.overflow = True, "ellipsis"
-        return Group(*(Text.assemble(line, no_wrap=True, overflow="ellipsis") for line in lines))
+        return [*above, *tree, *below]
 
     def _forget_wrapped_lines(self, width: int) -> None:
         """A terminal that became narrower has wrapped the drawing: more lines have to be overwritten."""
-        if self._drawn and width < self._drawn_width:
-            rows = sum(max(1, ceil(length / width)) for length in self._drawn)
-            self._live._live_render._shape = (width, rows)
+        if self._drawn and width < self._drawn_size.width:
+            self._live._live_render._shape = (width, sum(map(self._rows, self._drawn)))
+
+    def _rows(self, line: Text) -> int:
+        return max(1, ceil(line.cell_len / self._console.width))
 
     def _leaf_of(self, one: Obligation) -> Leaf:
         step, prompt = self._asked
         if step is not None and one.subject == step:
-            return Leaf(one, prompt, "bold magenta")
+            return Leaf(one, prompt, "bold magenta", is_question=True)
         waits = short_reason(one, datetime.now(UTC), visible(self._notes.questions.get(one.subject, "")))
         if one.kind != "task":
             style = "bold magenta" if one.kind in ("approval", "operator", "doubt") else "yellow"

@@ -32,6 +32,8 @@ class Leaf(NamedTuple):
     # After its name: how long it has been running, or what it waits for.
     text: str
     style: str
+    # A question ends with the answers that it takes.
+    is_question: bool = False
 
 
 class Node(msgspec.Struct):
@@ -132,7 +134,8 @@ def _line(node: Node, indent: str, width: int) -> Text:
     if node.loop is not None:
         _append_bar(line, node.loop, width)
     elif node.leaf is not None:
-        line.append(cut(node.leaf.text, width - line.cell_len), style=node.leaf.style)
+        shorten = cut_middle if node.leaf.is_question else cut
+        line.append(shorten(node.leaf.text, width - line.cell_len), style=node.leaf.style)
     line.truncate(width, overflow="crop")
     return line
 

@@ -141,7 +141,7 @@ class Quiet:
         if step is not None:
             click.echo(f"{visible(step)}: {prompt}")
 
-    def typed(self, lines: int) -> None:
+    def typed(self, text: str) -> None:
         """Lines were typed at the terminal on which this is shown."""
 
     async def follow(self) -> None:

@@ -44,7 +44,8 @@ def _placeholder(field: FormField) -> str:
 
 
 def _allowed(field: FormField) -> str:
-    return " or ".join(_as_text(value) for value in field.enum) or field.type
+    values = field.enum or ((True, False) if field.type == "bool" else ())
+    return " or ".join(_as_text(value) for value in values) or field.type
 
 
 def _as_text(value: Any) -> str:

@@ -12,7 +12,7 @@ from podium.machine.signals import form_asked_by, objection
 from podium.operations.signal_decisions import Signal
 from podium.operations.signal_payloads import check_payload
 from podium.operations.signal_refusals import SignalWouldBeIgnored, refusal_error
-from podium.plan.declared import parse_text
+from podium.plan.declared import read_text
 from podium.runtime.writing import foreseen, new_event
 
 
@@ -24,13 +24,10 @@ def with_form(signal: Signal, form: dict[str, Any]) -> Signal:
 
 def read_fields(machine: Machine, signal: Signal) -> dict[str, Any]:
     declared = form_asked_by(machine, signal.payload)
-    values: dict[str, Any] = {}
-    for name, text in signal.fields.items():
-        try:
-            values[name] = parse_text(text, declared[name].type) if name in declared else text
-        except ValueError:
-            values[name] = text  # the check of the form reports what is wrong with it
-    return values
+    return {
+        name: read_text(text, declared[name]) if name in declared else text
+        for name, text in signal.fields.items()
+    }
 
 
 def try_out(run: Run, machine: Machine, signal: Signal) -> None:

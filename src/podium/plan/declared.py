@@ -43,6 +43,14 @@ def parse_text(text: str, type_: str) -> Any:
     return json.loads(text, parse_constant=_refuse)
 
 
+def read_text(text: str, wanted: Declared) -> Any:
+    """Like `parse_text`. A text that cannot be parsed stays as it is: `problem_of` reports what is wrong."""
+    try:
+        return parse_text(text, wanted.type)
+    except ValueError:
+        return text
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 

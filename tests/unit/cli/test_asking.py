@@ -9,11 +9,35 @@ from typing import Any, TextIO
 
 import pytest
 
-from podium.cli.asking import Questions
+from podium.cli.asking import FormFilling, Questions
 from podium.log.notes import RunNotes
+from podium.plan.loading import walk
+from podium.plan.plan import Approval
 from tests.unit.machine.hosting import IDENTITY, plan_of
 
 PLAN = plan_of("steps: [{name: Ask, approval: Really?}]")
+
+
+def test_each_answer_to_a_form_is_checked_before_the_next_question() -> None:
+    plan = plan_of(
+        "steps: [{name: Ask, approval: {message: Really?, form: {"
+        "level: {enum: [low, high]}, number: {type: int, required: true}, sure: {type: bool}}}}]"
+    )
+    ((_path, step),) = walk(plan.workflow)
+    assert isinstance(step.body, Approval)
+    filling = FormFilling(step.body.form)
+    typed = ["medium", "low", "", "three", "3", "yes", "true"]
+    assert [(filling.prompt, filling.take(line)) for line in typed] == [
+        ("level (low or high):", "the field 'level' is 'medium'; allowed: low, high"),
+        ("level (low or high):", ""),
+        ("number (int, required):", "this field is required"),
+        ("number (int, required):", "the field 'number' is 'three', but its type is int"),
+        ("number (int, required):", ""),
+        ("sure (true or false):", "the field 'sure' is 'yes', but its type is bool"),
+        ("sure (true or false):", ""),
+    ]
+    assert filling.prompt is None
+    assert filling.values == {"level": "low", "number": "3", "sure": "true"}
 
 
 @pytest.fixture
@@ -33,7 +57,7 @@ def test_a_terminal_that_is_gone_is_not_read_again_and_again(terminal: tuple[int
     async def answered(*_signal: Any, **_payload: Any) -> None:
         raise AssertionError
 
-    def lost(_lines: int) -> None:
+    def lost(_text: str) -> None:
         raise OSError(errno.EIO, "the view has lost its terminal, too")
 
     async def scenario() -> bool:

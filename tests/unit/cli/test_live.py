@@ -117,10 +117,35 @@ def test_after_a_typed_line_the_view_is_drawn_in_its_own_place(tmp_path: Path) -
     written = StringIO()
     view._console = Console(file=written, force_terminal=True, width=80)
     view._live.console = view._console
-    view.typed(1)
+    view.typed("y\n")
     assert written.getvalue() == ""
     view._live.start()
     written.truncate(0)
-    view.typed(1)
+    view.typed("y\n")
     view._live.stop()
     assert "\x1b[1A" in written.getvalue().partition("\x1b[2K")[0]
+
+
+def test_what_is_typed_is_not_drawn_over_while_nothing_else_changes(tmp_path: Path) -> None:
+    view = LiveView(tmp_path, "w")
+    written = StringIO()
+    view._live.console = view._console = Console(file=written, force_terminal=True, width=80, height=20)
+    view.progress(Progress([Obligation("approval", "Ask")]))
+    view.ask("Ask", "waiting for your approval: Ship it? [y/n/details]")
+    view._live.start(refresh=True)
+    drawn = written.getvalue()
+    view._live.refresh()
+    assert written.getvalue() == drawn
+    view.ask("Ask", "version (string, required):")
+    view._live.refresh()
+    assert "version (string, required):" in written.getvalue()
+    view._live.stop()
+
+
+def test_a_long_question_keeps_the_answers_that_it_takes() -> None:
+    question = f"waiting for your approval: {'Ship it? ' * 20}[y/n/details]"
+    progress = Progress([Obligation("approval", "Ask")])
+    root = tree_of(progress, lambda one: Leaf(one, question, "", is_question=True))
+    (line,) = lines_of_tree(root, Window(60, 20), lambda _: ())
+    assert line.plain.endswith("[y/n/details]")
+    assert line.cell_len == 60
