@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from podium.log.redaction import Redactor
+from podium.log.redaction import Redactor, is_maskable
 
 SECRETS = [
     "hunter",
@@ -241,7 +241,8 @@ def test_values_and_texts_of_any_characters_may_be_cut_anywhere(
     whole = text.encode()
     shown = b"".join(stream.feed(piece) for piece in pieces(whole, sizes)) + stream.finish()
     assert shown == redactor.redact_bytes(whole) == redactor.redact(text).encode()
-    assert not any(value in redactor.redact(text) for value in values if "*" not in value)
+    masked = [value for value in values if is_maskable(value) and "*" not in value]
+    assert not any(value in redactor.redact(text) for value in masked)
 
 
 def test_text_that_is_no_unicode_is_left_as_it_is() -> None:
