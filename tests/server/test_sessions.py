@@ -136,6 +136,23 @@ def test_another_site_cannot_change_anything_with_a_session(site: Site, headers:
     assert browser.change("POST", f"{API}/tokens", json=NEW_TOKEN).status == 201
 
 
+def test_behind_tls_a_page_of_the_same_host_without_tls_is_another_site(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "app", authenticated_app(site.parts, is_secure=True))
+    browser = Browser(site, "https")
+    browser.log_in(token=site.tokens["acme", "owner"])
+    plain = {"origin": "http://podium.test", "sec-fetch-site": ""}
+    answer = browser.change("POST", f"{API}/tokens", plain, json=NEW_TOKEN)
+    assert (answer.status, answer.code) == (403, "CSRF_REFUSED")
+    assert browser.change("POST", f"{API}/tokens", json=NEW_TOKEN).status == 201
+    body = f"token={site.tokens['acme', 'viewer']}".encode()
+    assert (
+        Browser(site, "https").ask("POST", "/login", {"origin": "http://podium.test"}, body=body).status
+        == 403
+    )
+
+
 def test_a_token_needs_no_origin_and_a_cookie_beside_it_counts_for_nothing(site: Site) -> None:
     browser = Browser(site)
     browser.log_in(token=site.tokens["acme", "owner"])

@@ -132,7 +132,8 @@ class Authentication:
         provider = self._logins.provider()
         rules = provider.rules if provider is not None else None
         grant = await grant_of_session(self._store, self._clock, policy, rules, secret)
-        if grant is not None and scope["type"] == "http" and not is_own_request(scope):
+        is_own = scope["type"] != "http" or is_own_request(scope, is_secure=self._logins.is_secure)
+        if grant is not None and not is_own:
             raise CsrfRefused
         return grant
 

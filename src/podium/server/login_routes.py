@@ -50,7 +50,7 @@ async def get_login(request: AnyRequest) -> Response[bytes]:
 async def post_login(request: AnyRequest) -> Response[bytes]:
     since = asyncio.get_running_loop().time()
     logins = _logins(request)
-    if not is_own_origin(request.scope):
+    if not is_own_origin(request.scope, is_secure=logins.is_secure):
         return _page(login_page(ANOTHER_SITE, has_provider=logins.has_provider), _FORBIDDEN)
     form = _form(await request.body())
     session = await (

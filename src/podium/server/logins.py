@@ -35,6 +35,7 @@ class Logins:
         *,
         is_secure: bool,
     ) -> None:
+        self.is_secure = is_secure
         self.cookie = SessionCookie(is_secure=is_secure)
         self.attempts = AttemptCookie(is_secure=is_secure)
         self._store = store
