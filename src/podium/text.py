@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Final
-from unicodedata import category
+from unicodedata import category, combining, east_asian_width
 
 _MASK: Final = "***"
 # Control and format characters (which change the direction of text), surrogates, line and paragraph
@@ -32,6 +32,22 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c == "\t" or category(c) not in _UNSEEN else _escaped(c) for c in text)
+
+
+def width_of(text: str) -> int:
+    """How many columns it takes at a terminal."""
+    return len(text) if text.isascii() else sum(map(columns_of, text))
+
+
+def columns_of(character: str) -> int:
+    if combining(character):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def padded(text: str, width: int) -> str:
+    """Followed by spaces up to this number of columns."""
+    return text + " " * (width - width_of(text))
 
 
 def quoted(value: str) -> str:

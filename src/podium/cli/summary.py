@@ -20,7 +20,7 @@ from podium.log.usage import usage_cells
 from podium.operations.report_rows import ReportRow, total_seconds, without_items
 from podium.operations.reports import RunReport
 from podium.runtime.rundir import RunDirectory
-from podium.text import visible
+from podium.text import padded, visible, width_of
 
 _MAX_ROWS: Final = 40
 _STYLES: Final = {"ok": "green", "failed": "bold red", "stopped": "magenta", "running": "yellow"}
@@ -69,8 +69,8 @@ def table_of(rows: Sequence[ReportRow], width: int) -> list[Text]:
         for at, heading in enumerate(headings)
         if any(cell[at] for cell in cells)
     ]
-    widths = [max(len(heading), *map(len, texts)) for heading, texts in columns]
-    longest = max(len("step"), *(len(visible(row.step_id)) for row in rows))
+    widths = [max(len(heading), *map(width_of, texts)) for heading, texts in columns]
+    longest = max(len("step"), *(width_of(visible(row.step_id)) for row in rows))
     names = min(longest, max(12, int(width * _SHARE_OF_NAMES)))
     if columns[-1][0] == _OUTPUTS:
         widths[-1] = min(widths[-1], max(len(_OUTPUTS), width // 5))
@@ -78,12 +78,12 @@ def table_of(rows: Sequence[ReportRow], width: int) -> list[Text]:
     total = total_seconds(rows)
     lines = [_headline([heading for heading, _ in columns], names, widths, room)]
     for number, row in enumerate(rows):
-        line = Text(cut_middle(visible(row.step_id), names).ljust(names), no_wrap=True, overflow="crop")
+        line = Text(padded(cut_middle(visible(row.step_id), names), names), no_wrap=True, overflow="crop")
         for at, (heading, texts) in enumerate(columns):
             if heading == "time":
                 _append_bar(line, row, total, room)
             style = _STYLES.get(row.word, "dim") if not heading else "dim" if heading == _OUTPUTS else ""
-            line.append(f"  {cut_middle(texts[number], widths[at]).ljust(widths[at])}", style=style)
+            line.append(f"  {padded(cut_middle(texts[number], widths[at]), widths[at])}", style=style)
         line.rstrip()
         lines.append(line)
     return lines

@@ -3,18 +3,13 @@ ends.
 """
 
 from typing import Final
-from unicodedata import combining, east_asian_width
 
 from podium.patterns import lazy_pattern
+from podium.text import columns_of, width_of
 
 ELLIPSIS: Final = "…"
 # `[12]` of an item, `#2` of a visit.
 _INDEX: Final = lazy_pattern(r"(\[[^\]]*\])?(#\d+)?$")
-
-
-def width_of(text: str) -> int:
-    """How many columns it takes at a terminal."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def cut(text: str, width: int) -> str:
@@ -37,16 +32,10 @@ def cut_middle(text: str, width: int) -> str:
     return _start(name, room - room // 2) + ELLIPSIS + _end(name, room // 2) + index
 
 
-def _columns(character: str) -> int:
-    if combining(character):
-        return 0
-    return 2 if east_asian_width(character) in "WF" else 1
-
-
 def _start(text: str, width: int) -> str:
     used = 0
     for at, character in enumerate(text):
-        used += _columns(character)
+        used += columns_of(character)
         if used > width:
             return text[:at]
     return text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from podium.log.events import NO_PAYLOAD, EventRecord
 from podium.log.times import Timestamp
 from podium.log.usage import describe_usage, usage_cells
-from podium.text import visible
+from podium.text import padded, visible, width_of
 
 if TYPE_CHECKING:
     from podium.operations.driving import RunDriver
@@ -32,10 +32,10 @@ def as_typed(text: str) -> str:
 
 def table_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     shown = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    widths = [max(map(width_of, column)) for column in zip(headings, *shown, strict=True)]
     lines = (headings, *shown)
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        "  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
 
@@ -46,10 +46,10 @@ def table_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[
 def reason_lines(reason: "Reason", command: Spelling = as_typed) -> list[str]:
     until = f", until {reason.deadline}" if reason.deadline is not None else ""
     commands = [(visible(command(one.text)), one.meaning) for one in reason.commands]
-    width = max((len(text) for text, _ in commands), default=0)
+    width = max((width_of(text) for text, _ in commands), default=0)
     return [
         f"  {visible(reason.text)}{until}",
-        *(f"      {text.ljust(width)}  {meaning}".rstrip() for text, meaning in commands),
+        *(f"      {padded(text, width)}  {meaning}".rstrip() for text, meaning in commands),
     ]
 
 

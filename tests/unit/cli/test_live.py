@@ -12,12 +12,16 @@ from podium.cli.above_live import AboveLive
 from podium.cli.live import LiveView
 from podium.cli.live_tree import Leaf, Window, bar_of, lines_of_tree, tree_of
 from podium.cli.progress import line_of, retried_steps
-from podium.cli.truncate import cut_middle, width_of
+from podium.cli.summary import table_of
+from podium.cli.truncate import cut_middle
 from podium.log.events import EventType
 from podium.log.times import moment
 from podium.machine.obligations import Obligation
 from podium.machine.progress import LoopProgress, Progress
+from podium.operations.printed import table_lines
+from podium.operations.report_rows import ReportRow
 from podium.operations.short_reasons import short_reason
+from podium.text import width_of
 from tests.unit.machine.hosting import START, record_of
 
 DUE = "2026-01-01T00:00:04.000Z"
@@ -71,6 +75,20 @@ def test_a_name_is_cut_in_the_middle_and_keeps_its_index() -> None:
     assert cut_middle("Build everything that there is[17]", 20) == "Build ev…here is[17]"
     assert cut_middle("Build", 20) == "Build"
     assert cut_middle("a very long name", 3) == "a…e"
+
+
+def test_the_columns_of_a_table_are_straight_whatever_letters_names_have() -> None:
+    files = ("logs/steps/______-d632f1aa41.1.out",)
+    rows = [
+        ReportRow(name, "ok", 1, 0, 3, {}, "", files)
+        for name in ("Build", "名前の長いステップ" * 4, "e\u0301te", "ship 🚀")
+    ]
+    heading, *lines = [line.plain for line in table_of(rows, 80)]
+    start = width_of(heading.partition("time")[0])
+    assert [width_of(line.partition("3.0 s")[0]) for line in lines] == [start] * 4
+    assert max(map(width_of, lines)) <= 80
+    printed = table_lines(("step", "status"), [(row.step_id, row.word) for row in rows])
+    assert {width_of(line.removesuffix("status").removesuffix("ok")) for line in printed} == {2 * 36 + 2}
 
 
 def test_a_name_cannot_draw_on_the_terminal() -> None:
