@@ -12,6 +12,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
+from uuid import uuid4
 
 import pytest
 
@@ -202,6 +203,20 @@ def test_a_run_is_named_by_the_start_of_its_id_and_the_newest_one_by_last(both: 
     both.started("flow")
     assert both.there("why", ended[:1])[0] in (0, 64)
     assert both.there("why", ended[:1]) == both.here("why", ended[:1])
+
+
+def test_a_name_that_means_a_run_is_no_refusal_and_one_that_means_none_is_one(both: Both, ended: str) -> None:
+    def refused() -> list[str | None]:
+        listed = both.here("audit", "list", "--outcome", "rejected", "--limit", "500", "--json")[1]
+        return [one.get("runId") for one in json.loads(listed)]
+
+    before = refused()
+    for name in ("last", ended[:-2], ended):
+        assert both.there("why", name)[0] == 0
+    assert refused() == before
+    for number, name in enumerate(("no-such-run", str(uuid4())), 1):
+        assert both.there("why", name)[0] != 0
+        assert len(refused()) == len(before) + number
 
 
 def test_hints_name_the_server_if_the_option_named_it(both: Both, waiting: str) -> None:

@@ -82,7 +82,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 # Those of the command line, which are not methods: their answers are plain JSON.
 PRINTED: list[Call[Any]] = [
     printed_calls.run_list("f", status=["FAILED"], plan="p", project="p", limit=1, cursor="c"),
-    printed_calls.run_ids(prefix="r", limit=1),
+    printed_calls.run_ids(prefix="r", limit=1, cursor="c"),
     printed_calls.run_details("r", after="a", limit=1),
     printed_calls.why("r"),
     printed_calls.report_as("r", "md"),

@@ -15,7 +15,7 @@ import msgspec
 from podium.cli.hints import given_place, given_runs, remember_place
 from podium.cli.storing import Command, store_option, tenant_option, using_parts, using_run
 from podium.errors import InvalidConfiguration
-from podium.log.ids import LAST, RunId, is_id
+from podium.log.ids import LAST, RunId, is_id, is_uuid4
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -83,25 +83,60 @@ def asking_run(
 
 
 def run_on_server(client: "Client", name: str) -> "RunId":
-    """Finds the run like `operations.run_names`: a name that matches none is passed on, and refused there."""
-    from podium.client import ServerError, printed_calls
+    """Finds the run like `operations.run_names`: a name that matches none is passed on, and refused there.
+
+    The server records every run that is asked for and is not found, so what may be only the start of an id is
+    looked for in the list first.
+    """
     from podium.operations.run_names import MAX_CANDIDATES, AmbiguousRun
 
     unchanged = RunId(name)
-    if not is_id(name):
+    # The whole id of a run that was started over HTTP.
+    if not is_id(name) or is_uuid4(name):
         return unchanged
-    try:
-        client.run(name)
-    except ServerError as error:
-        if error.code != "RUN_NOT_FOUND":
-            raise
-    else:
-        return unchanged
-    wanted = {"limit": 1} if name == LAST else {"prefix": name, "limit": MAX_CANDIDATES + 1}
-    found = [RunId(one["runId"]) for one in client.ask(printed_calls.run_ids(**wanted))["runs"]]
+    if name == LAST:
+        newest = _listed(client, limit=1)
+        return newest[0] if newest else unchanged
+    found = _listed(client, prefix=name, limit=MAX_CANDIDATES + 1, or_run=name)
     if len(found) > 1:
         raise AmbiguousRun(name, found)
     return found[0] if found else unchanged
+
+
+def _listed(
+    client: "Client", *, limit: int, prefix: str | None = None, or_run: str | None = None
+) -> list[RunId]:
+    """Ids of the newest runs with this prefix, at most `limit`. `or_run`: alone, if a run has exactly this id.
+
+    A page may be short although more follow. Before these are read, `or_run` is looked up: a large store has many.
+    """
+    from podium.client import printed_calls
+
+    found, cursor, is_looked_up = list[RunId](), None, or_run is None
+    while True:
+        page = client.ask(printed_calls.run_ids(prefix=prefix, limit=limit - len(found), cursor=cursor))
+        found += [RunId(one["runId"]) for one in page["runs"]]
+        cursor = page["cursor"]
+        if or_run is not None and or_run in found:
+            return [RunId(or_run)]
+        if cursor is not None and or_run is not None and not is_looked_up:
+            is_looked_up = True
+            if _is_run(client, or_run):
+                return [RunId(or_run)]
+        if cursor is None or len(found) >= limit:
+            return found
+
+
+def _is_run(client: "Client", run_id: str) -> bool:
+    from podium.client import ServerError
+
+    try:
+        client.run(run_id)
+    except ServerError as error:
+        if error.code != "RUN_NOT_FOUND":
+            raise
+        return False
+    return True
 
 
 def client_of(server: str) -> "AbstractContextManager[Client]":

@@ -37,9 +37,9 @@ def run_list(
     return _get("/runs", **query, details=True)
 
 
-def run_ids(*, prefix: str | None = None, limit: int | None = None) -> Call[Json]:
+def run_ids(*, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> Call[Json]:
     """Ids of the newest runs with this prefix."""
-    return _get("/runs", prefix=prefix, limit=limit)
+    return _get("/runs", prefix=prefix, limit=limit, cursor=cursor)
 
 
 def run_details(run_id: str, *, after: str | None = None, limit: int | None = None) -> Call[Json]:

@@ -45,8 +45,13 @@ def check_step_id(value: str) -> None:
 
 
 def check_uuid4(kind: str, value: str) -> None:
-    if not _UUID4.fullmatch(value):
+    if not is_uuid4(value):
         raise InvalidId(f"{kind} {_shown(value)} is not {_VALID_UUID}", kind, _VALID_UUID)
+
+
+def is_uuid4(value: str) -> bool:
+    """Whether `check_uuid4` accepts it."""
+    return _UUID4.fullmatch(value) is not None
 
 
 def _shown(value: object) -> str:
