@@ -68,6 +68,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "RG04",
+        "values of messages are converted",
+        drop(f"{_HERE}/decoding.py:_validated", "strict=True"),
+    ),
+    fault(
+        "RG04",
         "two correlation ids are accepted",
         swap(
             f"{_EFFECTS}:ReceiveIntrospection.receive",

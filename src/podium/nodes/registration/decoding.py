@@ -81,7 +81,7 @@ def decode(
         raise Refused(UNKNOWN_TYPE)
     if version and _VERSION.fullmatch(version) is None:
         raise Refused(UNKNOWN_VERSION)
-    body = _validated(_MODELS[expected], _object(value))
+    body = _validated(_MODELS[expected], value, _object(value))
     timestamp = getattr(body, "timestamp", None)
     if timestamp is not None and timestamp > received_at + MAX_AHEAD:
         raise Refused(IN_THE_FUTURE)
@@ -100,9 +100,10 @@ def _object(value: bytes) -> dict[str, Any]:
     return read
 
 
-def _validated(model: type[Body], read: dict[str, Any]) -> Body:
+def _validated(model: type[Body], value: bytes, read: dict[str, Any]) -> Body:
+    """Strictly: a number is not taken from a text or a truth value, and a time not from a number."""
     try:
-        return model.model_validate(read)
+        return model.model_validate_json(value, strict=True)
     except ValidationError as invalid:
         wrong = {one["loc"][:1] for one in invalid.errors(include_input=False, include_context=False)}
     except (ValueError, OverflowError, RecursionError):

@@ -1,12 +1,16 @@
 """The subject of a run: one event of one node, as `{type, correlation_id, body}`."""
 
-from typing import Annotated, Literal, TypeAlias
-from urllib.parse import urlsplit
+from typing import Annotated, Final, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
+from podium.patterns import lazy_pattern
 from podium.ports.catalog import NodeDescription
+
+# What the most lenient reader takes for the server of an address, with the user before it: the scheme may be missing,
+# and so may slashes.
+_AUTHORITY: Final = lazy_pattern(r"(?:[^/\\?#@]*:)?[/\\]*([^/?#]*)")
 
 
 class NodeIntrospectionEvent(NodeDescription):
@@ -22,10 +26,8 @@ class NodeIntrospectionEvent(NodeDescription):
 
 
 def _authority(url: str) -> str:
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return url
+    found = _AUTHORITY.match(url)
+    return found[1] if found is not None else url
 
 
 class _Body(BaseModel):
