@@ -247,6 +247,31 @@ steps:
 
 
 @pytest.mark.rule("D69")
+def test_a_coroutine_function_that_is_cancelled_or_exits_fails_its_step_only(place: Place) -> None:
+    text = """
+version: "2.0"
+name: Two
+steps:
+  - {name: Cancelled, python: cancelled, on: {failure: {goto: Left}}}
+  - {name: Left, python: leave}
+"""
+
+    async def cancelled() -> None:
+        work = asyncio.ensure_future(asyncio.sleep(1000))
+        asyncio.get_running_loop().call_soon(work.cancel)
+        await work
+
+    async def leave() -> None:
+        sys.exit(3)
+
+    steps = podium.run(flow(text), functions={"cancelled": cancelled, "leave": leave}).steps
+    assert (steps["Cancelled"].error, steps["Left"].error) == (
+        "CancelledError",
+        "RuntimeError: SystemExit: 3",
+    )
+
+
+@pytest.mark.rule("D69")
 def test_a_function_that_hangs_is_given_up_at_its_timeout(place: Place) -> None:
     text = 'version: "2.0"\nname: w\nsteps: [{name: Hang, python: hang, timeout: 0.2}]'
     result = podium.run(flow(text), functions={"hang": threading.Event().wait})

@@ -29,7 +29,8 @@ def registered(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callabl
         if not callable(function):
             raise TypeError(f"the function {name!r} cannot be called: it is {function!r}")
     return {
-        name: function if _is_async(function) else in_thread(function) for name, function in functions.items()
+        name: _in_loop(function) if _is_async(function) else in_thread(function)
+        for name, function in functions.items()
     }
 
 
@@ -37,6 +38,17 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is a coroutine
     )
+
+
+def _in_loop(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await function(*args, **kwargs)
+        except SystemExit as leaving:
+            raise _exits(leaving) from leaving
+
+    return call
 
 
 def in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
@@ -66,8 +78,12 @@ def in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         if isinstance(failure, Exception):
             raise failure
         if failure is not None:
-            # SystemExit or KeyboardInterrupt would end the program that waits for the step.
-            raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
+            raise _exits(failure) from failure
         return value
 
     return call
+
+
+def _exits(failure: BaseException) -> RuntimeError:
+    """SystemExit or KeyboardInterrupt would end the program that waits for the step."""
+    return RuntimeError(f"{type(failure).__name__}: {failure}")

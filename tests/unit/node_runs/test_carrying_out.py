@@ -287,6 +287,32 @@ def test_a_node_that_ends_the_program_ends_only_its_step(tmp_path: Path) -> None
     assert run(tmp_path, text, effect("leave", leave)).error("leave")["code"] == "NODE_ERROR"
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_node_that_is_cancelled_by_its_own_code_fails_only_its_step(
+    tmp_path: Path, *, cached: bool
+) -> None:
+    async def give_up(_context: NodeContext) -> None:
+        raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        host = Host(tmp_path, (effect("give_up", give_up),))
+        tasks = NodeTasks(TaskHost(RunDirectory(tmp_path, "r"), tmp_path), host.runtime)
+        plan = contract("{node_id: give_up, node_type: effect}", rules="max_retries: 0")
+        body = compiled(plan, effect("give_up", give_up)).workflow.block.steps[0].body
+        assert isinstance(body, Node)
+        ends: list[TaskResult] = []
+        if cached:
+            ends.append(await tasks.perform(order_of(body), CancelToken()))
+        else:
+            running = tasks.start(order_of(body), CancelToken(), ends.append)
+            assert running is not None
+            await asyncio.wait([running])
+            await asyncio.sleep(0)
+        assert [code_of(end) for end in ends] == ["NODE_ERROR"]
+
+    run_virtually(scenario())
+
+
 class Slow(NodeCompute):
     name = "slow"
     in_thread = True

@@ -96,7 +96,7 @@ class _Ending:
             return timed_out(self._call.order.step.timeout, **_facts(self._call))
         if self._reason == "cancelled":
             return stopped(self._stopping.code, **_facts(self._call))
-        return _failure(self._call, NodeError()) if self._running.cancelled() else None
+        return None
 
 
 class NodeTasks:
@@ -238,7 +238,8 @@ class NodeTasks:
         return await self._runtime.protected(body, service, work, lambda: call.is_late, on_try)
 
     def _ended(self, call: NodeCall, running: "asyncio.Future[Any]") -> TaskResult:
-        error = running.exception()
+        # Cancelled by the node itself: a request or a timeout has been handled before.
+        error = NodeError() if running.cancelled() else running.exception()
         if error is not None:
             return _failure(call, error)
         return self._completed(call, *running.result())
@@ -258,8 +259,8 @@ class NodeTasks:
 def _called_directly(method: Callable[..., Any], given: Any, context: NodeContext) -> object:
     try:
         return method(given, context)
-    except (SystemExit, KeyboardInterrupt):
-        # It would end the process, which also executes other steps.
+    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError):
+        # It would end the process, which also executes other steps, or the driver of the run.
         raise NodeError from None
 
 

@@ -172,7 +172,8 @@ async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Canc
         return stopped(stopping.code)
     try:
         value = running.result()
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        # The function was cancelled by its own code: a request or a timeout has been handled above.
         return failed(1, "PYTHON_ERROR", typed_reason(error))
     ended = _returned(value, prepared)
     return ended if isinstance(ended, TaskResult) else await ended
