@@ -184,6 +184,15 @@ def test_an_unknown_or_missing_input_raises_before_anything_is_created(place: Pl
     assert not list(place.runs.glob("*/plan.json"))
 
 
+@pytest.mark.parametrize("value", [float("nan"), [1, {"two": float("inf")}]])
+def test_a_number_that_json_does_not_have_is_not_recorded_as_null(place: Place, value: Any) -> None:
+    text = 'version: "2.0"\nname: w\ninputs: {value: {type: %s}}\nsteps: [{name: Say, command: [echo]}]'
+    type_ = "list" if isinstance(value, list) else "number"
+    with pytest.raises(podium.InvalidInput, match="NaN or infinite"):
+        podium.run(flow(text % type_), inputs={"value": value})
+    assert not list(place.runs.glob("*/plan.json"))
+
+
 def test_an_unreachable_store_raises_the_code_of_the_command_line() -> None:
     with pytest.raises(podium.StoreUnavailable) as raised:
         podium.run(flow(HELLO), inputs={"city": "x"}, store="postgresql://127.0.0.1:1/none?connect_timeout=1")

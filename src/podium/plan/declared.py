@@ -1,6 +1,7 @@
 """Values that are declared before they are given: inputs of a run, fields of a form. Both use the same check."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final, Protocol
 
 from podium.text import shortened
@@ -59,9 +60,28 @@ def problem_of(value: Any, wanted: Declared) -> str:
     """What is wrong with a value, as the end of a sentence about it; empty if it is valid."""
     if not fits(wanted.type, value):
         return f"is {_shown(value)}, but its type is {wanted.type}"
+    if _has_other_numbers(value):
+        return f"is {_shown(value)}: JSON has no number that is NaN or infinite"
     if wanted.enum and value not in wanted.enum:
         return f"is {_shown(value)}; allowed: {', '.join(map(str, wanted.enum))}"
     return ""
+
+
+def _has_other_numbers(value: Any) -> bool:
+    """Numbers that JSON does not have, which would be recorded as null."""
+    try:
+        return not _is_finite(value)
+    except RecursionError:
+        # Nested more deeply than an event may be, which is refused where it is written.
+        return False
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    return all(map(_is_finite, value)) if isinstance(value, list | tuple) else True
 
 
 def form_problem(given: Any, declared: Mapping[str, Declared]) -> str:
