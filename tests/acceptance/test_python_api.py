@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal
+from weakref import ref
 
 import pytest
 
@@ -522,6 +524,19 @@ steps:
         results = await asyncio.gather(*(run.wait() for run in runs))
     assert [result.outputs["doubled"] for result in results] == [2 * number for number in range(100)]
     assert [result.steps["Say"].output for result in results] == [str(2 * n) for n in range(100)]
+
+
+@in_a_loop
+async def test_a_program_that_keeps_the_store_open_keeps_no_ended_runs_in_memory(place: Place) -> None:
+    async def run_one(p: podium.Podium) -> ref[Any]:
+        run = await p.start(flow(SCORED.replace(", args: {text: abc}", "")))
+        await run.wait()
+        return ref(run._drive)
+
+    async with podium.open(functions={"score": len}) as p:
+        drives = [await run_one(p) for _ in range(3)]
+        gc.collect()
+        assert [drive() for drive in drives] == [None, None, None]
 
 
 # --- continuing -----------------------------------------------------------------------------------

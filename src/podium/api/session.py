@@ -52,8 +52,9 @@ class Drive:
         self.task = asyncio.create_task(
             drive(self._session.parts, ready, watch), name=f"podium-{self.run_id}"
         )
-        self.task.add_done_callback(self._has_changed)
         self._session.drives.append(self)
+        self.task.add_done_callback(self._has_changed)
+        self.task.add_done_callback(self._forget)
 
     async def started(self) -> None:
         """Wait until this process drives the run. Raises the error that prevents that."""
@@ -109,6 +110,11 @@ class Drive:
         run = await self._session.parts.store.get_run(self.run_id)
         return run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 
+    def _forget(self, task: "asyncio.Task[RunEnded]") -> None:
+        """A program may start any number of runs before it closes the store: only errors are kept until then."""
+        if not task.cancelled() and task.exception() is None:
+            self._session.drives.remove(self)
+
     def _has_changed(self, _what: object = None) -> None:
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
@@ -127,6 +133,7 @@ class Session:
     parts: Parts
     store_url: str
     tenant: str
+    # Those that have not ended, or have ended with an error.
     drives: list[Drive] = field(default_factory=list)
 
     async def begin(self, ready: ReadyRun) -> None:
