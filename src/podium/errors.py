@@ -206,20 +206,21 @@ from podium.text import shortened
 
 
 class PodiumError(Exception):
-    """A foreseen error: its text says what happened and what to do next."""
+    """A foreseen error: its text says what happened and what to do next.
+
+    `subject`: what a refused value is called where it is refused; `valid`: what would be right.
+    """
 
     code: str = "PODIUM_ERROR"
 
-
-class InvalidId(PodiumError):
-    """`subject`: what the value is called where it is refused; `valid`: what would be right."""
-
-    code = "INVALID_ID"
-
-    def __init__(self, message: str, subject: str = "", valid: str = "") -> None:
+    def __init__(self, message: str = "", subject: str = "", valid: str = "") -> None:
         super().__init__(message)
         self.subject = subject
         self.valid = valid
+
+
+class InvalidId(PodiumError):
+    code = "INVALID_ID"
 
 
 class InvalidEvent(PodiumError):

@@ -50,8 +50,8 @@ def test_a_token_that_is_made_works_and_is_not_shown_again(site: Site) -> None:
         ({"name": "bot", "roles": ["king"]}, "$.roles[0]"),
         ({"name": "bot", "roles": ["viewer"], "tenantId": "other"}, "$.tenantId"),
         ({"name": "bot", "roles": ["viewer"], "expiresAt": "soon"}, "$.expiresAt"),
-        ({"name": "a b", "roles": ["viewer"]}, ""),
-        ({"name": "bot", "roles": ["viewer"], "expiresAt": "2020-01-01"}, ""),
+        ({"name": "a b", "roles": ["viewer"]}, "$.name"),
+        ({"name": "bot", "roles": ["viewer"], "expiresAt": "2020-01-01"}, "$.expiresAt"),
     ],
     ids=str,
 )

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from litestar import Litestar, get
 
+from podium.access.roles import Role
 from podium.server import app as application
 from podium.server.declaring import require_declarations
 from podium.server.layers import strict_path
@@ -173,6 +174,91 @@ def test_the_place_of_a_header_and_of_a_field_of_a_signal_is_told(site: Site) ->
     assert (signal.json["location"], signal.json["valid"]) == ("$.signalId", "a lower-case UUID of version 4")
     roles = site.post("/tokens", {"name": "bot", "roles": ["king"]}, role="owner")
     assert (roles.json["location"], roles.json["valid"].split(", ")[0]) == ("$.roles[0]", "admin")
+
+
+SCHEDULE = {"id": "later", "plan": "HASH", "cron": "0 0 1 1 *"}
+HOOK = {"name": "pushed", "plan": "HASH", "secret": "KEY"}
+WEBHOOK = {"name": "told", "url": "https://chat.example.com/podium", "secret": "KEY"}
+BACKFILL = {"from": "2025-01-01", "to": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "location", "valid"),
+    [
+        ("/schedules", {**SCHEDULE, "id": "a|b"}, "$.id", ID),
+        ("/schedules", {**SCHEDULE, "id": "a" * 100}, "$.id", "at most "),
+        ("/schedules", {**SCHEDULE, "cron": "61 * * * *"}, "$.cron", "minute: 0-59"),
+        ("/schedules", {**SCHEDULE, "cron": "* *"}, "$.cron", "five fields: minute, "),
+        ("/schedules", {**SCHEDULE, "cron": "0 0 30 2 *"}, "$.cron", ""),
+        ("/schedules", {**SCHEDULE, "timezone": "Berlin"}, "$.timezone", "UTC, or a name"),
+        ("/schedules", {**SCHEDULE, "cron": None, "every": 0}, "$.every", "a whole number from 1 to "),
+        ("/schedules", {**SCHEDULE, "cron": None, "at": "soon"}, "$.at", "like 2026-12-01"),
+        ("/schedules", {**SCHEDULE, "jitter": -1}, "$.jitter", "a whole number from 0 to 86400"),
+        ("/schedules", {**SCHEDULE, "catchUp": -1}, "$.catchUp", "a whole number from 0 to "),
+        ("/schedules", {**SCHEDULE, "start": "2030-01-01", "end": "2029-01-01"}, "$.end", ""),
+        ("/schedules", {**SCHEDULE, "inputs": {"who": "${schedule.tme}"}}, "$.inputs", "${schedule.time}"),
+        ("/schedules/there/pause", {"reason": ""}, "$.reason", "1 to 500 characters"),
+        ("/schedules/there/backfill", {**BACKFILL, "from": "x"}, "$.from", "like 2026-12-01"),
+        ("/schedules/there/backfill", {**BACKFILL, "to": "3026-01-01"}, "$.to", "a moment in the past"),
+        (
+            "/schedules/there/backfill",
+            {**BACKFILL, "concurrency": 0},
+            "$.concurrency",
+            "a whole number from 1",
+        ),
+        ("/hooks", {**HOOK, "name": "a|b"}, "$.name", ID),
+        ("/hooks", {**HOOK, "secret": ""}, "$.secret", ""),
+        ("/hooks", {**HOOK, "rate": 0}, "$.rate", "a whole number from 1 to 6000"),
+        ("/hooks", {**HOOK, "schema": {"type": 7}}, "$.schema", "a JSON Schema"),
+        ("/hooks", {**HOOK, "bodyInput": "none"}, "$.bodyInput", "inputs: who"),
+        ("/webhooks", {**WEBHOOK, "name": "a|b"}, "$.name", ID),
+        ("/webhooks", {**WEBHOOK, "url": "http://127.0.0.1/"}, "$.url", ""),
+        ("/webhooks", {**WEBHOOK, "events": ["RunEnded"]}, "$.events", "RunQueued, "),
+        ("/webhooks", {**WEBHOOK, "plans": ["a|b"]}, "$.plans", ID),
+        ("/tokens", {"name": "a|b", "roles": ["viewer"]}, "$.name", ID),
+        ("/tokens", {"name": "bot", "roles": ["viewer"], "projects": ["a|b"]}, "$.projects", ID),
+        (
+            "/tokens",
+            {"name": "bot", "roles": ["viewer"], "expiresAt": "2020-01-01T00:00:00Z"},
+            "$.expiresAt",
+            "a moment in the future",
+        ),
+        ("/plans/flow/approve", {"planSha256": "x"}, "$.planSha256", ""),
+        ("/runs/RUN/signals", {**SIGNAL, "signalType": "STOP"}, "$.signalType", "PAUSE, RESUME, "),
+        ("/runs/RUN/signals", {**SIGNAL, "payload": {"why": "x"}}, "$.payload", ""),
+    ],
+    ids=lambda value: str(value)[-40:],
+)
+def test_a_value_that_a_use_case_refuses_is_told_where_and_what_would_be_right(
+    site: Site, path: str, body: dict[str, object], location: str, valid: str
+) -> None:
+    plan = site.publish()["sha256"]
+    site.post("/schedules", {**SCHEDULE, "id": "there", "plan": plan}, role="engineer")
+    body = {name: plan if value == "HASH" else value for name, value in body.items()}
+    owner = site.token("acme", *Role)
+    answer = site.post(path.replace("RUN", site.start()), body, token=owner)
+    assert 400 <= answer.status <= 409, answer
+    assert answer.json.get("location") == location, answer
+    assert answer.json.get("valid", "").startswith(valid), answer
+
+
+@pytest.mark.parametrize(
+    ("body", "location", "valid"),
+    [
+        ({"scope": "planet", "limit": 1}, "$.scope", "tenant, project, plan, concurrency"),
+        ({"scope": "plan", "limit": -1, "name": "a"}, "$.limit", "a number from 0 to "),
+        ({"scope": "plan", "limit": 1}, "$.name", ""),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_with_a_limit_is_told(
+    site: Site, body: dict[str, object], location: str, valid: str
+) -> None:
+    answer = site.ask("PUT", "/api/v1/limits", role="admin", json=body)
+    assert (answer.status, answer.json.get("location")) == (400, location), answer
+    assert answer.json.get("valid", "").startswith(valid), answer
+    removed = site.ask("DELETE", "/api/v1/limits?kind=planet", role="admin")
+    assert (removed.status, removed.json.get("location")) == (400, "query.kind"), removed
 
 
 def _listed(site: Site) -> list[str]:

@@ -51,7 +51,8 @@ async def set_limit(parts: Parts, tenant_id: str, scope: str, name: str | None, 
     """`name`: of the project, plan or concurrency key; None for the scope tenant. Raises `InvalidLimit`."""
     limit = Limit(tenant_id, *_named(tenant_id, scope, name), most)
     if not 0 <= most <= MAX_LIMIT:
-        raise InvalidLimit(f"a limit of {most} is not possible: use a number from 0 to {MAX_LIMIT}")
+        valid = f"a number from 0 to {MAX_LIMIT}"
+        raise InvalidLimit(f"a limit of {most} is not possible: use {valid}", "limit", valid)
     await parts.require("limit.set", tenant_id)
     await parts.store.set_limit(limit)
     return limit
@@ -67,13 +68,16 @@ async def remove_limit(parts: Parts, tenant_id: str, scope: str, name: str | Non
 
 def _named(tenant_id: str, scope: str, name: str | None) -> tuple[str, str]:
     if scope not in SCOPES:
-        raise InvalidLimit(f"{scope!r} cannot be limited: use one of {', '.join(SCOPES)}")
+        valid = ", ".join(SCOPES)
+        raise InvalidLimit(f"{scope!r} cannot be limited: use one of {valid}", "scope", valid)
     if scope == "tenant":
         if name not in (None, tenant_id):
-            raise InvalidLimit("a limit of the scope 'tenant' has no name: it is that of the tenant itself")
+            raise InvalidLimit(
+                "a limit of the scope 'tenant' has no name: it is that of the tenant itself", "name"
+            )
         return scope, tenant_id
     if not name:
-        raise InvalidLimit(f"a limit of the scope {scope!r} needs a name: which {scope} is limited")
+        raise InvalidLimit(f"a limit of the scope {scope!r} needs a name: which {scope} is limited", "name")
     check_id("name", name)
     return scope, name
 

@@ -158,12 +158,15 @@ def check_payload(signal_type: str, payload: dict[str, Any]) -> None:
     """Raises `InvalidSignal`."""
     schema = SCHEMAS.get(signal_type)
     if schema is None:
-        raise InvalidSignal(f"unknown signal {signal_type!r}; signals: {', '.join(SCHEMAS)}")
+        valid = ", ".join(SCHEMAS)
+        raise InvalidSignal(f"unknown signal {signal_type!r}; signals: {valid}", "signal_type", valid)
     if problem := first_problem(payload, schema, signal_type):
-        raise InvalidSignal(problem)
+        raise InvalidSignal(problem, "payload")
     if len(_encoded(signal_type, payload)) > MAX_BYTES:
         raise InvalidSignal(
-            f"{signal_type} carries more than {MAX_BYTES} bytes; name a file instead of its content"
+            f"{signal_type} carries more than {MAX_BYTES} bytes; name a file instead of its content",
+            "payload",
+            f"at most {MAX_BYTES} bytes",
         )
 
 
@@ -171,6 +174,8 @@ def _encoded(signal_type: str, payload: dict[str, Any]) -> bytes:
     try:
         return encode_payload(payload)
     except InvalidEvent as error:
-        raise InvalidSignal(f"the payload of {signal_type} is not plain JSON: {error}") from error
+        raise InvalidSignal(f"the payload of {signal_type} is not plain JSON: {error}", "payload") from error
     except RecursionError as error:
-        raise InvalidSignal(f"the payload of {signal_type} is nested too deeply; make it flatter") from error
+        raise InvalidSignal(
+            f"the payload of {signal_type} is nested too deeply; make it flatter", "payload"
+        ) from error

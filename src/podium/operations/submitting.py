@@ -45,14 +45,7 @@ class Outcome(StrEnum):
 
 
 class InvalidSubmission(PodiumError):
-    """`subject`: which value of the submission; `valid`: what would be right."""
-
     code = "INVALID_SUBMISSION"
-
-    def __init__(self, message: str, subject: str, valid: str) -> None:
-        super().__init__(message)
-        self.subject = subject
-        self.valid = valid
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,13 +116,17 @@ def _check(new: NewToken, now: Timestamp) -> None:
     for project in new.projects:
         check_id("project_id", project)
     if not new.roles:
-        raise InvalidToken(f"a token needs at least one role: {', '.join(Role)}")
+        raise InvalidToken(f"a token needs at least one role: {', '.join(Role)}", "roles", ", ".join(Role))
     if len(new.projects) > MAX_PROJECTS:
         raise InvalidToken(
             f"a token is for at most {MAX_PROJECTS} projects, or for all if none is named; "
-            f"{len(new.projects)} are named"
+            f"{len(new.projects)} are named",
+            "projects",
+            f"at most {MAX_PROJECTS}",
         )
     if new.expires_at is not None and new.expires_at <= now:
         raise InvalidToken(
-            f"the token would expire at {new.expires_at}, and it is {now}; name a moment in the future"
+            f"the token would expire at {new.expires_at}, and it is {now}; name a moment in the future",
+            "expires_at",
+            "a moment in the future",
         )

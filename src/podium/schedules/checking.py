@@ -19,6 +19,7 @@ _FIELDS: Final = {
     "day-of-week": "0-7 or SUN-SAT, MON#2, 5L",
 }
 _MAX_EXPRESSION: Final = 200
+_EXPRESSION: Final = f"five fields: {', '.join(_FIELDS)}"
 _MAX_DURATION: Final = 366 * 86_400
 # Later dates are useless, and computing with them exceeds the valid range.
 _MAX_MOMENT: Final = "9000-01-01T00:00:00.000000Z"
@@ -28,7 +29,8 @@ _MIN_MOMENT: Final = "1970-01-01T00:00:00.000000Z"
 def check_schedule_id(schedule_id: str) -> None:
     check_id("schedule", schedule_id)
     if len(schedule_id) > MAX_ID:
-        raise InvalidId(f"schedule {shortened(schedule_id)!r} is too long: use at most {MAX_ID} characters")
+        valid = f"at most {MAX_ID} characters"
+        raise InvalidId(f"schedule {shortened(schedule_id)!r} is too long: use {valid}", "schedule", valid)
 
 
 def check_definition(definition: Definition) -> None:
@@ -48,7 +50,7 @@ def check_definition(definition: Definition) -> None:
         if value is not None:
             _check_moment(name, value)
     if definition.start is not None and definition.end is not None and definition.end <= definition.start:
-        raise InvalidSchedule(f"end {definition.end} is not after start {definition.start}")
+        raise InvalidSchedule(f"end {definition.end} is not after start {definition.start}", "end")
 
 
 def check_has_times(definition: Definition, now: Timestamp) -> Timestamp:
@@ -75,7 +77,9 @@ def check_timezone(name: str) -> None:
     near = get_close_matches(name.lower()[:100], by_lower, 1, 0.6)
     hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
     raise InvalidSchedule(
-        f"timezone {shortened(ascii(name))} is not known.{hint} Use UTC or a name like Europe/Berlin"
+        f"timezone {shortened(ascii(name))} is not known.{hint} Use UTC or a name like Europe/Berlin",
+        "timezone",
+        "UTC, or a name like Europe/Berlin",
     )
 
 
@@ -85,24 +89,30 @@ def check_cron(expression: str) -> None:
     if not (expression.isascii() and expression.isprintable()) or len(expression) > _MAX_EXPRESSION:
         raise InvalidSchedule(
             f"cron {shortened(ascii(expression))} is not an expression: use at most {_MAX_EXPRESSION} "
-            "letters, digits and * , - / # characters"
+            "letters, digits and * , - / # characters",
+            "cron",
+            _EXPRESSION,
         )
     fields = expression.split()
     if len(fields) != len(_FIELDS):
         raise InvalidSchedule(
             f"cron {shortened(expression)!r} has {len(fields)} field{'' if len(fields) == 1 else 's'}: write five, "
-            f"{', '.join(_FIELDS)}, like '30 2 * * MON-FRI'"
+            f"{', '.join(_FIELDS)}, like '30 2 * * MON-FRI'",
+            "cron",
+            _EXPRESSION,
         )
     for place, name in enumerate(_FIELDS):
         alone = ["*"] * len(_FIELDS)
         alone[place] = fields[place]
         if not _is_understood(" ".join(alone)):
-            raise InvalidSchedule(_describe_field(expression, place, name))
+            raise InvalidSchedule(
+                _describe_field(expression, place, name), "cron", f"{name}: {_FIELDS[name]}"
+            )
     try:
         CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         raise InvalidSchedule(
-            _describe_field(expression, 2, "day-of-month", "no such month has this day")
+            _describe_field(expression, 2, "day-of-month", "no such month has this day"), "cron"
         ) from error
 
 
@@ -138,10 +148,14 @@ def describe_cron(expression: str) -> str:
 
 def _check_between(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise InvalidSchedule(f"{name} {value} s is not between {least} s and {most} s")
+        raise InvalidSchedule(
+            f"{name} {value} s is not between {least} s and {most} s",
+            name,
+            f"a whole number from {least} to {most}",
+        )
 
 
 def _check_moment(name: str, value: Timestamp) -> None:
     if not _MIN_MOMENT <= value < _MAX_MOMENT:
-        raise InvalidSchedule(f"{name} {value} is not between the years 1970 and 9000")
+        raise InvalidSchedule(f"{name} {value} is not between the years 1970 and 9000", name)
     timestamp(moment(value))

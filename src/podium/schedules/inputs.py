@@ -47,7 +47,9 @@ def _filled_text(text: str, values: dict[str, str], where: str) -> str:
         if name not in values:
             raise InvalidSchedule(
                 f"{shortened(where)}, character {found.start() + 1}: {shortened(found.group(0))!r} is not known here; "
-                f"use one of {', '.join('${' + one + '}' for one in NAMES)}"
+                f"use one of {', '.join('${' + one + '}' for one in NAMES)}",
+                "inputs",
+                ", ".join("${" + one + "}" for one in NAMES),
             )
         parts += [text[end : found.start()], values[name]]
         end = found.end()

@@ -16,16 +16,28 @@ _SUBJECTS: Final = {
     "INVALID_LABEL": "labels",
     "INVALID_PLAN_REF": "plan",
     "PLAN_NOT_PUBLISHED": "plan",
+    "RECEIVER_REFUSED": "url",
+    "APPROVAL_PLAN_MISMATCH": "plan_sha256",
+}
+# Values that have another name in a request.
+_NAMES: Final = {
+    "hook": "name",
+    "webhook": "name",
+    "schedule": "id",
+    "the name of a token": "name",
+    "project_id": "projects",
+    "plan_id": "plans",
+    "scope": "kind",
 }
 
 
 def location_of(error: PodiumError, scope: Any) -> str:
     """Like `$.startAt` or `query.cursor`; empty if the request does not have what the error names."""
-    subject = getattr(error, "subject", "") or _SUBJECTS.get(error.code, "")
+    subject = error.subject or _SUBJECTS.get(error.code, "")
     handler = scope.get("route_handler")
     if not subject or handler is None:
         return ""
-    known = {subject, subject.removesuffix("_id"), f"{subject}_id"}
+    known = {subject, subject.removesuffix("_id"), f"{subject}_id", _NAMES.get(subject, subject)}
     places = (*_in_body(handler), *_in_path(scope), *_in_parameters(handler))
     return next((place for name, place in places if name in known), "")
 
@@ -35,6 +47,7 @@ def _in_body(handler: Any) -> Iterator[tuple[str, str]]:
     if body is not None and isinstance(body.annotation, type) and issubclass(body.annotation, msgspec.Struct):
         for field in msgspec.structs.fields(body.annotation):
             yield field.name, f"$.{field.encode_name}"
+            yield field.encode_name, f"$.{field.encode_name}"
 
 
 def _in_path(scope: Any) -> Iterator[tuple[str, str]]:

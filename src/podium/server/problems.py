@@ -111,9 +111,8 @@ class BadRequest(PodiumError):
     code = "REQUEST_INVALID"
 
     def __init__(self, message: str, location: str = "", valid: str = "") -> None:
-        super().__init__(message)
+        super().__init__(message, valid=valid)
         self.location = location
-        self.valid = valid
 
 
 class UnsupportedMediaType(BadRequest):
@@ -148,7 +147,7 @@ def problem_of(error: PodiumError, request_id: str, location: str = "") -> Probl
         code=error.code,
         detail=_shown(error) if not found else "the workflow is not valid",
         location=getattr(error, "location", "") or location,
-        valid=getattr(error, "valid", ""),
+        valid=error.valid,
         request_id=request_id,
         diagnostics=tuple(one.as_json() for one in found),
     )

@@ -61,7 +61,8 @@ async def add_hook(parts: Parts, tenant_id: str, name: str, order: HookOrder) ->
     await parts.require("hook.change", tenant_id)
     check_id("hook", name)
     if len(name) > _MAX_NAME:
-        raise InvalidId(f"hook {shortened(name)!r} is too long: use at most {_MAX_NAME} characters")
+        valid = f"at most {_MAX_NAME} characters"
+        raise InvalidId(f"hook {shortened(name)!r} is too long: use {valid}", "hook", valid)
     kept = await published_plan(parts, tenant_id, order.plan)
     _check(order, kept.plan.workflow.inputs)
     hook = Hook(
@@ -89,16 +90,24 @@ async def add_hook(parts: Parts, tenant_id: str, name: str, order: HookOrder) ->
 def _check(order: HookOrder, inputs: Mapping[str, Any]) -> None:
     check_id("pool", order.pool)
     if not order.secret:
-        raise InvalidHook("a hook needs the name of the secret that deliveries are signed with")
+        raise InvalidHook("a hook needs the name of the secret that deliveries are signed with", "secret")
     if not 1 <= order.rate <= MAX_RATE:
-        raise InvalidHook(f"rate {order.rate} is not between 1 and {MAX_RATE} deliveries a minute")
+        raise InvalidHook(
+            f"rate {order.rate} is not between 1 and {MAX_RATE} deliveries a minute",
+            "rate",
+            f"a whole number from 1 to {MAX_RATE}",
+        )
     if order.body_input is not None and order.body_input not in inputs:
-        raise InvalidHook(f"the plan has no input {shortened(order.body_input)!r} for the body of a delivery")
+        raise InvalidHook(
+            f"the plan has no input {shortened(order.body_input)!r} for the body of a delivery",
+            "body_input",
+            f"inputs: {', '.join(inputs)}" if inputs else "no inputs",
+        )
     if order.schema is not None:
         try:
             check_schema(order.schema)
         except InvalidSchema as error:
-            raise InvalidHook(f"the schema cannot be used: {error}") from error
+            raise InvalidHook(f"the schema cannot be used: {error}", "schema", "a JSON Schema") from error
 
 
 async def list_hooks(parts: Parts, tenant_id: str) -> list[NamedHook]:

@@ -66,7 +66,8 @@ async def add_webhook(
     await parts.require("hook.change", tenant_id)
     check_id("webhook", name)
     if len(name) > _MAX_NAME:
-        raise InvalidId(f"webhook {shortened(name)!r} is too long: use at most {_MAX_NAME} characters")
+        valid = f"at most {_MAX_NAME} characters"
+        raise InvalidId(f"webhook {shortened(name)!r} is too long: use {valid}", "webhook", valid)
     _check(order)
     receivers.check(order.url)
     webhook = Webhook(
@@ -86,14 +87,22 @@ async def add_webhook(
 
 def _check(order: WebhookOrder) -> None:
     if not order.secret:
-        raise InvalidWebhook("a webhook needs the name of the secret that deliveries are signed with")
+        raise InvalidWebhook(
+            "a webhook needs the name of the secret that deliveries are signed with", "secret"
+        )
     if max(len(order.events), len(order.plans)) > _MAX_SELECTED:
-        raise InvalidWebhook(f"a webhook selects at most {_MAX_SELECTED} types of events and plans")
+        raise InvalidWebhook(
+            f"a webhook selects at most {_MAX_SELECTED} types of events and plans",
+            "events" if len(order.events) > _MAX_SELECTED else "plans",
+            f"at most {_MAX_SELECTED}",
+        )
     known = [one.value for one in EventType]
     for event_type in order.events:
         if event_type not in known:
             raise InvalidWebhook(
-                f"unknown type of event {shortened(event_type)!r}; types: {', '.join(known)}"
+                f"unknown type of event {shortened(event_type)!r}; types: {', '.join(known)}",
+                "events",
+                ", ".join(known),
             )
     for plan in order.plans:
         check_id("plan_id", plan)

@@ -37,7 +37,8 @@ async def pause_schedule(parts: Parts, tenant_id: str, schedule_id: str, reason:
     """None of its runs start until it is resumed; open runs continue."""
     await parts.require("schedule.operate", tenant_id)
     if not reason.strip() or len(reason) > _MAX_REASON:
-        raise InvalidSchedule(f"a pause needs a reason of 1 to {_MAX_REASON} characters")
+        valid = f"1 to {_MAX_REASON} characters"
+        raise InvalidSchedule(f"a pause needs a reason of {valid}", "reason", valid)
     pause = Pause(reason, timestamp(parts.clock.now()), parts.access().actor.name)
     return await change(parts, tenant_id, schedule_id, lambda schedule: replace(schedule, pause=pause))
 
@@ -74,20 +75,29 @@ class BackfillRequest(msgspec.Struct, frozen=True):
 def times_of(schedule: Schedule, request: BackfillRequest, now: Timestamp) -> list[Timestamp]:
     """The times for which a backfill would start runs. Raises `InvalidSchedule`."""
     if request.until > now:
-        raise InvalidSchedule(f"a backfill is for the past: its end {request.until} is after {now}")
+        raise InvalidSchedule(
+            f"a backfill is for the past: its end {request.until} is after {now}",
+            "to",
+            "a moment in the past",
+        )
     if not 1 <= request.concurrency <= MAX_BACKFILL_RUNS:
         raise InvalidSchedule(
-            f"{request.concurrency} concurrent runs are not between 1 and {MAX_BACKFILL_RUNS}"
+            f"{request.concurrency} concurrent runs are not between 1 and {MAX_BACKFILL_RUNS}",
+            "concurrency",
+            f"a whole number from 1 to {MAX_BACKFILL_RUNS}",
         )
     times = times_between(schedule.definition, request.first, request.until, MAX_BACKFILL + 1)
     if not times:
         raise InvalidSchedule(
-            f"the schedule has no time from {request.first} to before {request.until}; check its start and end, too"
+            f"the schedule has no time from {request.first} to before {request.until}; check its start and end, too",
+            "from",
         )
     if len(times) > MAX_BACKFILL:
         raise InvalidSchedule(
             f"there are more than {MAX_BACKFILL:,} times from {request.first} to {request.until}; "
-            "choose a shorter range and start another backfill afterwards"
+            "choose a shorter range and start another backfill afterwards",
+            "from",
+            f"at most {MAX_BACKFILL:,} times",
         )
     return times
 

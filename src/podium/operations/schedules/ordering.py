@@ -1,6 +1,6 @@
 """A schedule of a published plan, as requested over the network."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,8 @@ from podium.operations.schedules.defining import ScheduleRequest, add_schedule, 
 from podium.operations.schedules.plans import published_plan
 from podium.schedules.schedule import Cron, Definition, Every, Once, Overlap, Schedule, Times
 from podium.text import shortened
+
+_EXAMPLES: Final = "2026-12-01, or 2026-12-01T09:00:00+01:00"
 
 
 class ScheduleOrder(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -69,7 +71,7 @@ def _times(order: ScheduleOrder, now: Timestamp) -> Times:
     if order.cron is not None:
         return Cron(order.cron, order.timezone)
     if order.timezone != "UTC":
-        raise InvalidSchedule("timezone is for cron")
+        raise InvalidSchedule("timezone is for cron", "timezone")
     if order.every is not None:
         anchor = _moment("start", order.start) or timestamp(moment(now).replace(microsecond=0))
         return Every(order.every, anchor)
@@ -85,6 +87,6 @@ def moment_of(name: str, given: str) -> Timestamp:
     found = parse_moment(given)
     if found is None:
         raise InvalidSchedule(
-            f"{name} {shortened(given)!r} is not a time: write 2026-12-01, or 2026-12-01T09:00:00+01:00"
+            f"{name} {shortened(given)!r} is not a time: write {_EXAMPLES}", name, f"like {_EXAMPLES}"
         )
     return found
