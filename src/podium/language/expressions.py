@@ -36,7 +36,14 @@ from podium.expressions.types import (
 )
 from podium.language.diagnostics import did_you_mean
 from podium.language.kinds import Kinds, type_name
-from podium.language.templates import ExpressionProblem, OnReference, parse_reference, resolved, unescape
+from podium.language.templates import (
+    ExpressionProblem,
+    OnReference,
+    double_braces,
+    parse_reference,
+    resolved,
+    unescape,
+)
 from podium.patterns import lazy_pattern
 from podium.text import quoted
 
@@ -168,6 +175,8 @@ class _Lexer:
         return _Token("operator", word, start, end)
 
     def _refused(self, start: int) -> ExpressionProblem:
+        if self._text.startswith("{{", start):
+            return double_braces(self._text, start)
         found = _FOREIGN.match(self._text, start)
         sign = found.group() if found is not None else self._text[start]
         if sign in ("'", '"'):

@@ -6,6 +6,7 @@ arguments of programs.
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 # Namespaces of other tools, and their equivalents here.
@@ -33,8 +34,13 @@ _SECRETS: Final = ("secrets", "secret")
 # Namespaces with facts about where another tool runs.
 _NOT_HERE: Final = ("github", "gitea", "gitlab", "runner", "job", "strategy", "workflow", "dag", "ds")
 _NAMES: Final = "|".join((*_MEANT, *_SECRETS, *_NOT_HERE))
-# `{{ inputs.x }}` or `${{ inputs.x }}`, but not `{{.State}}` of programs with templates of their own.
-DOUBLE_BRACES: Final = re.compile(rf"\$?\{{\{{-?\s*((?:{_NAMES})\b[^{{}}]*?)\s*-?\}}\}}")
+# `{{ inputs.x }}`, `${{ inputs.x }}` or `{{ x }}`, but not `{{.State}}` or `{{end}}` of programs with templates of
+# their own.
+DOUBLE_BRACES: Final = re.compile(
+    rf"\$?\{{\{{-?\s*+((?:{_NAMES})\b[^{{}}]*+"
+    r"|(?P<other>(?!(?:end|else|break|continue)\b)[A-Za-z_]\w*+)\s*+-?)\}\}"
+)
+_BESIDE_A_WORD: Final = frozenset("\"' \t\n")
 # `$HOME/x`: a word with a variable in capital letters, as a shell would expand it.
 VARIABLE_IN_WORD: Final = re.compile(r"[\w./=:@+-]*\$([A-Z_][A-Z0-9_]*)[\w./:@+-]*")
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]+")
@@ -60,8 +66,22 @@ _WITHOUT_PATTERNS: Final = frozenset(
 )
 
 
-def instead_of(expression: str) -> str:
-    """What to write instead of another tool's text between double braces."""
+def is_ours(found: re.Match[str], reference_to: Callable[[str], str]) -> bool:
+    """Whether these braces are more likely meant for us than for the program: `--format={{x}}` is not."""
+    other, text = found["other"], found.string
+    if other is None or reference_to(other):
+        return True
+    before, after = text[max(0, found.start() - 1) : found.start()], text[found.end() : found.end() + 1]
+    return _BESIDE_A_WORD.issuperset(before + after)
+
+
+def instead_of(between: str, reference_to: Callable[[str], str] = lambda _name: "") -> str:
+    """What to write instead of another tool's text between double braces. `reference_to`: the reference to what has
+    this name in the workflow, empty if nothing has it.
+    """
+    expression = between.strip().removesuffix("-").rstrip()
+    if known := reference_to(expression):
+        return f"Write ${{{known}}}."
     first, _, rest = expression.partition(".")
     first = first.strip()
     name = re.match(r"\w*", rest)[0]  # type: ignore[index]  # it also matches nothing
@@ -71,6 +91,8 @@ def instead_of(expression: str) -> str:
         return instead_of_fact(first)
     if not re.fullmatch(r"\w+(?:[.\[][\w.\[\] -]*)?", expression):
         return "Write ${...} with one name in it, like ${inputs.name}; conditions are written as `when: {expr: ...}`."
+    if first not in _MEANT:
+        return f"Write ${{inputs.{first}}}, and add '{first}' to the workflow's `inputs`."
     return f"Write ${{{'.'.join(filter(None, (_MEANT[first], rest.strip())))}}}."
 
 

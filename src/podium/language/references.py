@@ -209,6 +209,14 @@ class Names(msgspec.Struct):
         """Whether `${name...}` refers to something: a namespace, or the variable of a loop around this step."""
         return name in NAMESPACES or any(scope.variable == name for scope in self.scope.outwards())
 
+    def reference_to(self, name: str) -> str:
+        """To the loop variable, the input or the context key of this name; empty if there is none."""
+        if name not in NAMESPACES and self.is_namespace(name):
+            return name
+        if name in self.workflow.inputs:
+            return f"inputs.{name}"
+        return f"context.{name}" if name in self.workflow.context_keys() else ""
+
     def reader(self, scalar: Scalar, place: Place) -> Resolve:
         """The function to call for each reference found in a text."""
 

@@ -27,6 +27,7 @@ from podium.language.templates import (
     resolved,
 )
 from podium.language.tree import Node, Scalar
+from podium.language.values import warn_of_other_templates
 from podium.plan.scripts import VARIABLE
 
 _NAME: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
@@ -51,6 +52,8 @@ class Script(NamedTuple):
 def script_of(node: Node, names: Names) -> Script:
     """Only the step sees the variables, so they may contain secrets."""
     assert isinstance(node, Scalar)
+    if "{{" in node.text:
+        warn_of_other_templates(node, names)
     try:
         script = parse_script(str(node.value), names.is_namespace, names.reader(node, Place.PRIVATE))
     except ExpressionProblem as problem:

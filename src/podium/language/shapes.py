@@ -582,7 +582,10 @@ def _put_below(node: Node, shape: Shape, records: MappingOf[str, Record]) -> str
     if not isinstance(node, Scalar) or node.value is None or not record.main or len(node.text) > _SHORT:
         return ""
     others = ", ".join(key for key in record.fields if key != record.main) if record.one_key else ""
-    return f"Write `{record.main}: {node.text}` below it{f'; other keys there: {others}' if others else ''}."
+    there = f"; other keys there: {others}" if others else ""
+    if "{{" in node.text:
+        return f"Write `{record.main}:` below it, with values as ${{...}}{there}."
+    return f"Write `{record.main}: {node.text}` below it{there}."
 
 
 # Maximum length of a value that is repeated in a hint.

@@ -97,7 +97,7 @@ def parse_reference(text: str, start: int) -> tuple[Reference, int]:
     if simple := _SIMPLE.match(text, start):
         return Reference(tuple(simple.group(1).split("."))), simple.end()
     if text.startswith("${{", start):
-        raise _double_braces(text, start)
+        raise double_braces(text, start)
     path: list[str | int] = []
     default: str | None = None
     spread = False
@@ -136,16 +136,18 @@ def parse_reference(text: str, start: int) -> tuple[Reference, int]:
     return Reference(tuple(path), default, spread), at + 1
 
 
-def _double_braces(text: str, start: int) -> ExpressionProblem:
+def double_braces(text: str, start: int) -> ExpressionProblem:
+    """`${{ ... }}` or, in an expression, `{{ ... }}`."""
     # Imported with the first mistake.
     from podium.language.other_tools import DOUBLE_BRACES, instead_of
 
     found = DOUBLE_BRACES.match(text, start)
     end = text.find("}}", start) + 2
+    shown = "${{ ... }}" if text.startswith("$", start) else "{{ ... }}"
     return ExpressionProblem(
         start,
         found.end() if found is not None else max(end, start + 3),
-        "a value is written with one pair of braces here, not as '${{ ... }}'.",
+        f"a value is written with one pair of braces here, not as '{shown}'.",
         instead_of(found[1]) if found is not None else "Write ${...} with a name in it, like ${inputs.name}.",
     )
 

@@ -22,7 +22,7 @@ def text_of(node: Node, names: Names, place: Place) -> Text:
     assert isinstance(node, Scalar)
     value = node.value if isinstance(node.value, str) else node.text
     if "{{" in value:
-        _warn_of_other_templates(node, names)
+        warn_of_other_templates(node, names)
     if "${" not in value:
         return value
     text = template_of(node, names, names.reader(node, place))
@@ -36,18 +36,19 @@ def text_of(node: Node, names: Names, place: Place) -> Text:
     return text
 
 
-def _warn_of_other_templates(node: Scalar, names: Names) -> None:
+def warn_of_other_templates(node: Scalar, names: Names) -> None:
     # Imported with the first of them.
-    from podium.language.other_tools import DOUBLE_BRACES, instead_of
+    from podium.language.other_tools import DOUBLE_BRACES, instead_of, is_ours
 
     for found in DOUBLE_BRACES.finditer(str(node.value)):
-        if not found[0].startswith("$"):  # the others are errors, not text
+        # The ones with a `$` are errors, not text.
+        if not found[0].startswith("$") and is_ours(found, names.reference_to):
             names.problems.inside(
                 Code.OTHER_TEMPLATE,
                 node,
                 *found.span(),
                 f"{quoted(found[0])} stays as it is written: it is not a value here.",
-                instead_of(found[1]),
+                instead_of(found[1], names.reference_to),
                 Severity.WARNING,
             )
 
@@ -86,7 +87,7 @@ def arguments_of(node: Node, names: Names, place: Place) -> tuple[Text, ...]:
 
 def _argument(node: Scalar, names: Names, place: Place) -> Text:
     if "{{" in node.text:
-        _warn_of_other_templates(node, names)
+        warn_of_other_templates(node, names)
     if "${" not in node.text:
         return node.text
     return template_of(node, names, names.reader(node, place))
@@ -107,6 +108,8 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
         _warn_of_unexpanded(node, names)
         return argv
     assert isinstance(node, Scalar)
+    if "{{" in node.text:
+        warn_of_other_templates(node, names)
     try:
         words = command_words(str(node.value), names.reader(node, Place.ARGUMENT))
     except ExpressionProblem as problem:
