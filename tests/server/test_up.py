@@ -115,6 +115,36 @@ def test_a_token_publishes_and_starts_over_a_socket_and_the_worker_carries_it_ou
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
+SEARCHES = """
+version: "2.0"
+name: searches
+steps:
+  - {name: Search, command: [grep, -c, the-planted-value, FILES], allow_failure: true}
+"""
+
+
+def test_a_step_finds_nothing_in_the_environments_of_the_processes_that_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED", "the-planted-value")
+    up = Up(tmp_path)
+    try:
+        processes = [up.process.pid, *up.children()]
+        assert len(processes) == 3
+        files = ", ".join(f"/proc/{one}/environ" for one in processes)
+        plan = up.ask("POST", "/api/v1/plans", {"workflow": SEARCHES.replace("FILES", files)})[1]
+        run = up.ask("POST", "/api/v1/runs", {"plan": plan["sha256"]})[1]
+        path = f"/api/v1/runs/{run['runId']}"
+        until(
+            lambda: up.ask("GET", path)[1]["run"]["status"] in ("COMPLETED", "FAILED") or None,
+            lambda: str(up.ask("GET", path)),
+        )
+        counts = up.ask("GET", f"{path}/logs/Search/1/out")[1].decode()
+    finally:
+        up.stop()
+    assert counts == "".join(f"/proc/{one}/environ:0\n" for one in processes)
+
+
 def test_a_second_signal_stops_running_steps_and_leaves_no_process_behind(up: Up) -> None:
     (up.folder / "sleeps.yaml").write_text(
         "version: 2.0\nname: sleeps\nsteps:\n  - name: a\n    shell: echo $$ > pid; sleep 600; true\n"

@@ -13,6 +13,7 @@ from podium.cli.hints import given_runs
 from podium.cli.paths import GivenPath
 from podium.cli.storing import store_option, using_parts
 from podium.cli.telemetry import is_typed, log_notice, log_options, start_logs, telemetry_options
+from podium.environment import hide_environment
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.listening import Listening
 from podium.runtime.supervising import Child, Supervisor
@@ -85,6 +86,8 @@ def up(
         work = [sys.executable, "-m", "podium", "worker"]
         work += ["--metrics", metrics] if metrics is not None else []
         children.append(Child("worker", [*work, *for_both], environment))
+    # Steps run as the same user: they could read it there.
+    hide_environment()
     return asyncio.run(_supervise(children))
 
 

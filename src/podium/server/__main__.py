@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from podium.environment import hide_environment
 from podium.errors import PodiumError
 from podium.runtime.listening import Listening
 from podium.telemetry.log_lines import FORMATS, LEVELS, configure_logs
@@ -21,6 +22,8 @@ UNAVAILABLE: Final = 69
 
 def main() -> int:
     options = _parser().parse_args()
+    # A step of the worker beside it could read the address of the store there.
+    hide_environment()
     configure_logs(options.log_format, options.log_level)
     listening = Listening(options.host, options.port, options.tls_cert, options.tls_key, options.behind_proxy)
     # What is imported lives as long as the process: it is never looked through for garbage.
