@@ -75,6 +75,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "RB06",
+        "a client for queries stays open",
+        body(f"{_ADMIN}.__exit__", "return"),
+    ),
+    fault(
+        "RB06",
         "what is wrong with a message is tried for ever",
         drop("operations/listening.py:Listener._start", "await self._bury(message, poison.code)"),
     ),

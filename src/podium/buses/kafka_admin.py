@@ -5,7 +5,7 @@ looks like a broker that does not answer.
 """
 
 import time
-from typing import Final
+from typing import Final, Self
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -21,7 +21,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class KafkaAdmin:
-    """Keep it until all of its requests are answered: when a client is freed, they are lost."""
+    """A context manager: the client is gone at its end, with the requests that were not answered. One that is kept
+    can end the process: librdkafka aborts if the coordinator of a group answers a request that has timed out, even
+    after minutes, when a broker that was away comes back (https://github.com/confluentinc/librdkafka/issues/4605).
+    """
 
     def __init__(self, connection: KafkaConnection) -> None:
         """Raises `BusRefused`."""
@@ -31,6 +34,13 @@ class KafkaAdmin:
             self.client = AdminClient(connection.settings(log_level=0, error_cb=self._on_error))
         except KafkaException:
             raise BusRefused(f"{self._name}: {UNUSABLE_SETTINGS}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The garbage collector may never do it, because a run host freezes what is there when it starts.
+        self.client.__exit__(None, None, None)
 
     def topics(self, patience: float) -> frozenset[str]:
         """The topics that the user may see. A refusal is raised as soon as it is known, and not after the

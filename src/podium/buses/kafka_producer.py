@@ -111,11 +111,11 @@ class KafkaSender:
 
     async def reach(self) -> None:
         """Raises `BusRefused` and `BusUnavailable`."""
-        await asyncio.to_thread(KafkaAdmin(self._connection).topics, self._patience)
+        await asyncio.to_thread(self._known_topics)
 
     async def check_topic_exists(self, topic: str) -> None:
         """Like `check_topic`, but never creates it: otherwise a misspelled name would be read forever."""
-        if topic not in await asyncio.to_thread(KafkaAdmin(self._connection).topics, self._patience):
+        if topic not in await asyncio.to_thread(self._known_topics):
             raise as_podium(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.name, topic)
 
     async def check_topic(self, topic: str) -> None:
@@ -132,6 +132,10 @@ class KafkaSender:
                 raise as_podium(error, self.name, topic)
             await asyncio.sleep(0.1)
         self._topics.add(topic)
+
+    def _known_topics(self) -> frozenset[str]:
+        with KafkaAdmin(self._connection) as admin:
+            return admin.topics(self._patience)
 
     def _error_of(self, producer: Producer, topic: str) -> KafkaError | None:
         try:

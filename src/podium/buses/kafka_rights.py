@@ -58,13 +58,13 @@ class KafkaRights:
         )
 
     def _missing(self, reads: Sequence[str], writes: Sequence[str], group: str | None) -> list[Right]:
-        admin = KafkaAdmin(self._connection)
-        admin.topics(self._patience)
         wanted = [Right("Read", "topic", one) for one in reads] + [
             Right("Write", "topic", one) for one in writes
         ]
-        found = list(self._of_topics(admin, wanted))
-        return [*found, *self._of_group(admin, group)] if group is not None else found
+        with KafkaAdmin(self._connection) as admin:
+            admin.topics(self._patience)
+            found = list(self._of_topics(admin, wanted))
+            return [*found, *self._of_group(admin, group)] if group is not None else found
 
     def _of_topics(self, admin: KafkaAdmin, wanted: Sequence[Right]) -> Iterator[Right]:
         if not wanted:

@@ -54,10 +54,10 @@ class KafkaTopics:
         return await self._rights.missing(reads=reads, writes=writes, group=group)
 
     def _missing(self, names: Sequence[str]) -> list[str]:
-        admin = KafkaAdmin(self._connection)
-        known = admin.topics(self._patience)
-        unseen = [name for name in names if name not in known]
-        hidden = self._hidden(admin, unseen)
+        with KafkaAdmin(self._connection) as admin:
+            known = admin.topics(self._patience)
+            unseen = [name for name in names if name not in known]
+            hidden = self._hidden(admin, unseen)
         return [name for name in unseen if name not in hidden]
 
     def _hidden(self, admin: KafkaAdmin, names: Sequence[str]) -> set[str]:
@@ -73,26 +73,26 @@ class KafkaTopics:
         }
 
     def _timed_by_senders(self, names: Sequence[str]) -> list[str]:
-        admin = KafkaAdmin(self._connection)
-        asked = admin.client.describe_configs(
-            [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names],
-            request_timeout=self._patience,
-        )
         found = []
-        for resource, answer in asked.items():
-            # Not every user may query this; then each message says which side set its time.
-            with suppress(KafkaException):
-                if answer.result()[_TIMES].value != _OF_THE_BROKER:
-                    found.append(resource.name)
+        with KafkaAdmin(self._connection) as admin:
+            asked = admin.client.describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names],
+                request_timeout=self._patience,
+            )
+            for resource, answer in asked.items():
+                # Not every user may query this; then each message says which side set its time.
+                with suppress(KafkaException):
+                    if answer.result()[_TIMES].value != _OF_THE_BROKER:
+                        found.append(resource.name)
         return found
 
     def _create(self, names: Sequence[str]) -> None:
         config = {_TIMES: _OF_THE_BROKER}
         wanted = [NewTopic(name, num_partitions=_PARTITIONS, config=config) for name in names]
-        admin = KafkaAdmin(self._connection)
-        for name, created in admin.client.create_topics(wanted, request_timeout=self._patience).items():
-            try:
-                created.result()
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise admin.problem(error, name) from None
+        with KafkaAdmin(self._connection) as admin:
+            for name, created in admin.client.create_topics(wanted, request_timeout=self._patience).items():
+                try:
+                    created.result()
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise admin.problem(error, name) from None
