@@ -529,6 +529,21 @@ def test_a_store_that_is_away_is_503_with_a_time_to_try_again(
     assert int(answer.headers["retry-after"]) > 0
 
 
+def test_a_store_that_cannot_say_whose_a_token_is_is_503_with_a_time_to_try_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from podium.errors import StoreUnavailable
+
+    def away(*_arguments: object, **_options: object) -> None:
+        raise StoreUnavailable("postgresql://podium:the-password@db/prod does not answer")
+
+    monkeypatch.setattr("podium.server.authentication.grant_of_token", away)
+    answer = site.get("/runs")
+    assert (answer.status, answer.code) == (503, "STORE_UNAVAILABLE")
+    assert int(answer.headers["retry-after"]) > 0
+    assert b"db/prod" not in answer.body
+
+
 def test_a_store_that_refuses_this_version_is_503_because_a_newer_server_can_answer(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

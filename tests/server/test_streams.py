@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from podium.access.grants import Grant
 from podium.access.roles import Role
 from podium.access.stored_tokens import token_id_of
+from podium.errors import StoreUnavailable
 from podium.log.ids import RunId
 from podium.operations.sessions import end_session, log_in_with_token
 from podium.operations.tokens import remove_token
@@ -179,6 +181,46 @@ def test_a_shutdown_ends_every_stream(play: Play) -> None:
             assert (last.event, last.data) == ("end", {"code": "SHUTDOWN"})
         late = await world.listen("/stream?runs=")
         assert (await late.ended()).data == {"code": "SHUTDOWN"}
+
+    play(scenario)
+
+
+class Outages:
+    """A store that is away while it is said so, for the checks of streams."""
+
+    def __init__(self, answers: Callable[[Grant], Awaitable[bool]]) -> None:
+        self._answers = answers
+        self.is_away = False
+        self.checks = 0
+
+    async def is_live(self, grant: Grant) -> bool:
+        self.checks += 1
+        if self.is_away:
+            raise StoreUnavailable("the store does not answer")
+        return await self._answers(grant)
+
+    async def until_checked(self, times: int) -> None:
+        last = self.checks + times
+        async with asyncio.timeout(60):
+            while self.checks < last:
+                await asyncio.sleep(0.05)
+
+
+def test_a_stream_says_once_that_the_store_is_away_and_stays_open(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        store = Outages(world.streams._is_live)
+        world.streams._is_live = store.is_live
+        stream = await world.listen("/stream?runs=text~away-")
+        for time in (1, 2):
+            store.is_away = True
+            await store.until_checked(4)
+            said = [frame.data for frame in stream.frames if frame.event == "unavailable"]
+            assert said == [{"code": "STORE_UNAVAILABLE"}] * time
+            store.is_away = False
+            await store.until_checked(2)
+        await world.create("away-a")
+        await stream.until(lambda: "away-a" in stream.runs())
+        assert not stream.is_complete
 
     play(scenario)
 

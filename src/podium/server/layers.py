@@ -19,7 +19,7 @@ from podium.ports.log_fields import about, logging_about
 from podium.ports.metrics import REQUEST_SECONDS, REQUESTS
 from podium.ports.telemetry import SILENT, Telemetry
 from podium.server.asking import REQUEST_ID, ROUTE, RUN, TENANT
-from podium.server.problems import MEDIA_TYPE, PathNotFound, problem_of
+from podium.server.problems import MEDIA_TYPE, PathNotFound, problem_of, retry_after
 
 _LOG: Final = logging.getLogger("podium.server.access")
 # Represents a slash inside a segment (`%2F`), as in the path of a step. Segments themselves must not contain
@@ -131,6 +131,7 @@ async def send_problem(scope: Any, send: Any, error: PodiumError) -> None:
         (b"content-type", MEDIA_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
+        *((name.lower().encode(), value.encode()) for name, value in retry_after(error).items()),
     ]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -162,16 +162,17 @@ def respond_with(
     error: PodiumError, request_id: str, headers: Mapping[str, str] | None = None, *, location: str = ""
 ) -> Response[bytes]:
     problem = problem_of(error, request_id, location)
-    sent = {"Cache-Control": "no-store", **(headers or {}), **_retry_after(error, problem.status)}
+    sent = {"Cache-Control": "no-store", **(headers or {}), **retry_after(error)}
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=sent
     )
 
 
-def _retry_after(error: PodiumError, status: int) -> dict[str, str]:
+def retry_after(error: PodiumError) -> dict[str, str]:
+    """The header for a client that may try again."""
     if isinstance(error, RunRefused | RateLimited):
         return {"Retry-After": str(error.retry_after_seconds)}
-    return {"Retry-After": str(RETRY_SECONDS)} if status in (_TOO_MANY, _UNAVAILABLE) else {}
+    return {"Retry-After": str(RETRY_SECONDS)} if status_of(error.code) in (_TOO_MANY, _UNAVAILABLE) else {}
 
 
 # --- handlers of exceptions --------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from contextvars import Context
 from typing import Final
 
 from podium.access.grants import Grant
-from podium.errors import PodiumError
+from podium.errors import PodiumError, StoreUnavailable
 from podium.log.ids import RunId
 from podium.operations.log_watching import LogHub
 from podium.operations.run_watching import RunHub
@@ -81,7 +81,7 @@ class StreamService:
         return found
 
     async def _check_for_ever(self) -> None:
-        rounds = 0
+        rounds, is_away = 0, False
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             rounds += 1
@@ -89,10 +89,20 @@ class StreamService:
                 await self._check_grants()
                 if rounds % _CHECK_RUNS_EVERY == 0:
                     await self.hub.check_removed()
+                is_away = False
             except PodiumError as error:
-                logger.warning("streams cannot be checked: %s", error)
+                if not is_away:
+                    logger.warning("streams cannot be checked: %s", error)
+                    self._report(error)
+                is_away = True
             for stream in tuple(self._streams):
                 stream.check_unsent()
+
+    def _report(self, error: PodiumError) -> None:
+        """Once for each time that the store is away: a stream that waits for changes would not notice it."""
+        if isinstance(error, StoreUnavailable):
+            for stream in self._streams:
+                stream.report(error.code)
 
     async def _check_grants(self) -> None:
         """Once for each grant, however many streams it has."""

@@ -79,6 +79,8 @@ class Stream:
         self._is_sending = False
         # Why the stream ends, once it does.
         self._end: EndBody | None = None
+        # What its client has to know, and the stream stays open.
+        self._trouble: EndBody | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self._send = send
@@ -123,6 +125,11 @@ class Stream:
         if self._is_sending and self._task is not None:
             self._task.cancel()
 
+    def report(self, code: str) -> None:
+        """Send the code of an error soon; the stream stays open."""
+        self._trouble = EndBody(code=code)
+        self.watcher.woken.set()
+
     def check_unsent(self) -> None:
         """Called while others are served, because a stream whose client does not read is blocked itself."""
         if self._is_sending and self.watcher.waiting_bytes > MAX_UNSENT_BYTES:
@@ -154,6 +161,10 @@ class Stream:
 
     async def _next_frame(self) -> bytes | None:
         watcher = self.watcher
+        if self._trouble is not None:
+            # The watcher stays woken: its changes are sent next.
+            trouble, self._trouble = self._trouble, None
+            return _named("unavailable", trouble)
         feed = self._service.hub.cursor
         runs, moved = watcher.take()
         grown = self.logs.take()
