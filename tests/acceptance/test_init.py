@@ -46,6 +46,17 @@ def test_an_empty_answer_takes_what_is_proposed(place: Place) -> None:
     place.run("validate", "workflow.yaml")
 
 
+def test_a_name_that_no_workflow_can_have_is_asked_for_again(place: Place) -> None:
+    shown = answered(place, "", "夜", "night", "")
+    assert (
+        "'name' cannot be '夜'. Write what the workflow is called, with a letter of a to z or a digit"
+        in shown
+    )
+    assert "podium run workflow.yaml" in shown
+    place.run("validate", "workflow.yaml")
+    assert 'name: "night"' in (place.folder / "workflow.yaml").read_text()
+
+
 def test_without_a_terminal_nothing_is_asked(place: Place) -> None:
     place.run("init", stdin=subprocess.DEVNULL)
     place.run("validate", "workflow.yaml")

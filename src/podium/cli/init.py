@@ -12,7 +12,7 @@ from podium.cli.completed_by import completed_by
 from podium.cli.output import print_table
 from podium.cli.reading import read_file
 from podium.cli.writing import write_file
-from podium.language.diagnostics import did_you_mean
+from podium.language.diagnostics import Severity, did_you_mean
 from podium.operations.starters import STARTERS, starter
 from podium.text import visible
 
@@ -91,10 +91,27 @@ def _ask(*, force: bool) -> int:
     templates = list(STARTERS)
     number = click.prompt("What is the workflow for?", default=1, type=click.IntRange(1, len(templates)))
     template = templates[number - 1]
-    title = click.prompt("What is it called?", default=_title(starter(template).decode()))
+    text = starter(template).decode()
+    content = click.prompt(
+        "What is it called?", default=_title(text), value_proc=lambda title: _named(text, title)
+    )
     output = click.prompt("Where is it written?", default=_WORKFLOW)
-    content = _NAME_LINE.sub(lambda _: f"name: {json.dumps(title)}", starter(template).decode(), count=1)
-    return _write_workflow(content.encode(), output, f"written from the template '{template}'", force=force)
+    return _write_workflow(content, output, f"written from the template '{template}'", force=force)
+
+
+def _named(text: str, title: str) -> bytes:
+    """The workflow with this name. It is asked for again if no workflow can be called that."""
+    from podium.operations.workflows import load_workflow
+
+    content = _NAME_LINE.sub(lambda _: f"name: {json.dumps(title)}", text, count=1).encode()
+    reading = load_workflow(content, _WORKFLOW)
+    if reading.plan is None:
+        raise click.UsageError(
+            " ".join(
+                f"{one.message} {one.hint}" for one in reading.diagnostics if one.severity is Severity.ERROR
+            )
+        )
+    return content
 
 
 def _title(content: str) -> str:
@@ -147,6 +164,7 @@ def _write_workflow(content: bytes, output: str, how: str, *, force: bool) -> in
     click.echo("Next:")
     click.echo(f"  podium validate {shown}")
     click.echo(f"  podium graph {shown}")
+    click.echo(f"  podium run {shown}")
     click.echo("  podium schema workflow > workflow.schema.json    # beside it: your editor completes keys")
     return 0
 

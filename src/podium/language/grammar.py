@@ -694,7 +694,7 @@ _WORKFLOW = Record(
         "name": Field(
             Text(
                 pattern=r".*[A-Za-z0-9].*",
-                expected="what the workflow is called, with a letter or a digit in it",
+                expected="what the workflow is called, with a letter of a to z or a digit in it",
             ),
             "What the workflow is called.",
             required=True,
