@@ -27,7 +27,7 @@ from podium.log.payloads import (
     fields_of,
     payload_of,
 )
-from podium.log.transitions import STEP_ENDS
+from podium.log.transitions import RUN_ENDS, STEP_ENDS
 from podium.log.usage import describe_usage
 from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunEnded
@@ -106,6 +106,8 @@ class Quiet:
         self.runs = runs
         self.run_id = ""
         self.began = time.monotonic()
+        # Afterwards this process may still deliver notifications, for example.
+        self._ended: float | None = None
         self._notes = RunNotes()
         self._turns = Turns()
 
@@ -125,6 +127,8 @@ class Quiet:
 
     def take_notes(self, records: Sequence[EventRecord]) -> None:
         self._notes(records)
+        if records and records[-1].event_type in RUN_ENDS:
+            self._ended = time.monotonic()
 
     def notice(self, notice: Notice) -> None:
         if notice.subject == FILES:
@@ -151,7 +155,8 @@ class Quiet:
         pass
 
     def end(self, ended: RunEnded) -> None:
-        took = f"{time.monotonic() - self.began:.1f} s"
+        ended_at = self._ended if self._ended is not None else time.monotonic()
+        took = f"{ended_at - self.began:.1f} s"
         word = ended.event_type.removeprefix("Run").lower()
         reason = f": {visible(ended.error)}" if ended.error else f" ({ended.reason})" if ended.reason else ""
         failed = failed_steps(self._notes) if ended.event_type == EventType.RUN_COMPLETED else ""

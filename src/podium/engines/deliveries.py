@@ -6,14 +6,15 @@ process on the store delivers the rest.
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from podium.engines.hosting import load_first_facts
 from podium.engines.parts import LocalParts
 from podium.errors import PodiumError
 from podium.log.ids import RunId
-from podium.log.outbox import NOTIFICATIONS
+from podium.log.outbox import NOTIFICATIONS, OutboxLine
+from podium.log.times import moment
 from podium.plan.secret_inputs import secret_inputs
 from podium.ports.bus import BusUnavailable
 from podium.runtime import holders
@@ -52,7 +53,7 @@ class Deliveries:
         self._is_registered = False
         self._was_due = False
         self._wake = asyncio.Event()
-        self._is_ending = False
+        self._ends_at: datetime | None = None
 
     def wake(self) -> None:
         """A notification is due."""
@@ -60,13 +61,14 @@ class Deliveries:
         self._wake.set()
 
     async def run(self) -> None:
-        """Runs until it is cancelled, or until nothing is left after `end`."""
+        """Runs until it is cancelled, or until nothing more can be delivered after `end`."""
         while True:
             self._wake.clear()
-            waiting = 1
+            waiting, is_worthwhile = True, True
             with suppress(PodiumError):  # the store does not answer: retried
-                waiting = await self.deliver_waiting()
-            if not waiting and self._is_ending:
+                left = await self._deliver_lines()
+                waiting, is_worthwhile = bool(left), any(map(self._is_due_before_the_end, left))
+            if self._ends_at is not None and not is_worthwhile:
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS if waiting else _IDLE_SECONDS)
@@ -75,20 +77,26 @@ class Deliveries:
         """Deliver what can be delivered now; returns how many are left because their receiver or this process
         failed.
         """
+        return sum(line.waiting for line in await self._deliver_lines())
+
+    async def _deliver_lines(self) -> list[OutboxLine]:
         store = self._parts.store
         if not self._is_registered:
             if not self._was_due and not await store.outbox_lines(NOTIFICATIONS):
-                return 0
+                return []
             await store.add_bus(NOTIFICATIONS, from_start=True, only=WANTED)
             self._is_registered = True
         with suppress(BusUnavailable):
             await self._relay.run_once()
-        return sum(line.waiting for line in await store.outbox_lines(NOTIFICATIONS))
+        return await store.outbox_lines(NOTIFICATIONS)
 
     def end(self) -> None:
-        """No more runs: `run` returns when nothing is left."""
-        self._is_ending = True
+        """No more runs: `run` returns when nothing is left that is due within the last seconds."""
+        self._ends_at = self._parts.clock.now() + timedelta(seconds=_LAST_SECONDS)
         self._wake.set()
+
+    def _is_due_before_the_end(self, line: OutboxLine) -> bool:
+        return self._ends_at is None or line.next_at is None or moment(line.next_at) < self._ends_at
 
     async def _run_of(self, run_id: RunId) -> PlannedRun:
         parts = self._parts

@@ -11,16 +11,18 @@ from rich.console import Console
 from podium.cli.above_live import AboveLive
 from podium.cli.live import LiveView
 from podium.cli.live_tree import Leaf, Window, bar_of, lines_of_tree, tree_of
-from podium.cli.progress import line_of, retried_steps
+from podium.cli.progress import Quiet, line_of, retried_steps
 from podium.cli.summary import table_of
 from podium.cli.truncate import cut_middle
 from podium.log.events import EventType
+from podium.log.ids import RunId
 from podium.log.times import moment
 from podium.machine.obligations import Obligation
 from podium.machine.progress import LoopProgress, Progress
 from podium.operations.printed import table_lines
 from podium.operations.report_rows import ReportRow
 from podium.operations.short_reasons import short_reason
+from podium.ports.engine import RunEnded
 from podium.text import width_of
 from tests.unit.machine.hosting import START, record_of
 
@@ -100,6 +102,19 @@ def test_a_failure_that_is_tried_again_is_told_from_one_that_is_not() -> None:
     retry = record_of(2, EventType.STEP_RETRY_SCHEDULED, "A", 1, {"due": START, "nextAttempt": 2}, START)
     assert line_of(failed, retried_steps([failed, retry])) == "~  A: exit code 1"
     assert line_of(failed, retried_steps([failed])) == "x  A: exit code 1"
+
+
+def test_a_run_took_no_longer_because_something_was_delivered_after_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 10.0
+    monkeypatch.setattr("podium.cli.progress.time.monotonic", lambda: now)
+    view = Quiet(tmp_path)
+    now += 2
+    view.observe([record_of(1, EventType.RUN_COMPLETED, None, 0, {}, START)])
+    now += 5
+    view.end(RunEnded(RunId("nightly-3f2a"), EventType.RUN_COMPLETED, 0, "", ""))
+    assert capsys.readouterr().out.startswith("completed after 2.0 s\n")
 
 
 @pytest.mark.parametrize(
