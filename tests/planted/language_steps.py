@@ -248,7 +248,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D31",
         "a completed run is reopened",
-        swap("engines/local.py:LocalEngine._drive_here", "await reopening.is_completed()", "False"),
+        swap("engines/local.py:LocalEngine._drive_here", "await patiently(reopening.is_completed)", "False"),
     ),
     fault(
         "D31",

@@ -55,6 +55,25 @@ FAULTS: Final[list[Fault]] = [
     fault("OP01", "views do not say that the store is away", body(f"{_OUTAGES}._say", "return")),
     fault(
         "OP01",
+        "a driver that prepares its run does not wait for the store",
+        swap(
+            "engines/driving.py:drive_claimed",
+            "patiently(claimed.reopening.check)",
+            "claimed.reopening.check()",
+        ),
+    ),
+    fault(
+        "OP01",
+        "a run in line does not wait for the store",
+        swap(f"{_SLOTS}.wait", "self._patiently is not None", "False"),
+    ),
+    fault(
+        "OP01",
+        "a second interrupt changes nothing before the run is driven",
+        drop("cli/interrupts.py:interruptible", "if asked > 1: ..."),
+    ),
+    fault(
+        "OP01",
         "views do not say that the store is back",
         drop(f"{_OUTAGES}.succeeded", "self._say(...)"),
     ),
@@ -157,7 +176,7 @@ FAULTS: Final[list[Fault]] = [
         drop(f"{_CLAIM}._lease_with_slot", "await self._end_before_start(run)"),
     ),
     fault(
-        "OP05", "reject waits", swap(f"{_SLOTS}.wait", "self._concurrency.on_conflict == 'reject'", "False")
+        "OP05", "reject waits", swap(f"{_SLOTS}._look", "self._concurrency.on_conflict == 'reject'", "False")
     ),
     fault(
         "OP06",
@@ -175,6 +194,11 @@ FAULTS: Final[list[Fault]] = [
         "OP06",
         "every run in line cancels another",
         drop(f"{_SLOTS}._make_room", "if line.waiting and line.waiting[0].run_id != self._run_id: ..."),
+    ),
+    fault(
+        "OP06",
+        "a cancel that the store did not answer is sent again as another one",
+        swap(f"{_SLOTS}._cancel", "run_id not in self._cancels", "True"),
     ),
     fault("OP06", "cancel waits like queue", body(f"{_SLOTS}._make_room", "return")),
     fault(

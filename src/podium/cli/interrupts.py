@@ -6,12 +6,15 @@ import signal
 from collections.abc import Callable, Iterator
 
 from podium.ports.engine import Driving
+from podium.runtime.outages import leaving
 
 
 @contextlib.contextmanager
 def interruptible(*, immediately: bool = True, hangup: bool = True) -> Iterator[Callable[[Driving], None]]:
     """SIGINT or SIGTERM once cancels the run, twice kills it; also if the signal arrives before the run has
     started.
+
+    While the store is unavailable, a second one leaves the run as it is, or what is being done to create it.
 
     SIGHUP cancels it as well, unless it was ignored when this process started (`nohup`). It never kills: when
     a terminal is closed it is sent twice, by the kernel and by the shell. `hangup` False: it ends this
@@ -32,6 +35,8 @@ def interruptible(*, immediately: bool = True, hangup: bool = True) -> Iterator[
     def on_signal() -> None:
         nonlocal asked
         asked += 1
+        if asked > 1:
+            leave()
         if under_way is not None:
             under_way.cancel("interrupted", force=asked > 1)
 
@@ -52,7 +57,8 @@ def interruptible(*, immediately: bool = True, hangup: bool = True) -> Iterator[
     if immediately:
         listen()
     try:
-        yield on_driving
+        with leaving() as leave:
+            yield on_driving
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)

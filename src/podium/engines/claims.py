@@ -36,7 +36,12 @@ class Claim:
     """One process's attempt to acquire one run."""
 
     def __init__(
-        self, parts: LocalParts, reopening: Reopening, lock: RunLock, concurrency: Concurrency | None
+        self,
+        parts: LocalParts,
+        reopening: Reopening,
+        lock: RunLock,
+        concurrency: Concurrency | None,
+        notify: Callable[[Notice], None] | None = None,
     ) -> None:
         self._parts = parts
         self._store = parts.store
@@ -44,6 +49,8 @@ class Claim:
         self._run_id: RunId = reopening.run_id
         self._lock = lock
         self._concurrency = concurrency
+        self._notify = notify
+        self._patiently = partial(parts.patiently, reopening.run_id, notify=notify)
         # Unique for each claim, not for the process: the store returns a lease to its owner, and a process
         # may try to drive a run twice.
         self._owner = holders.new_owner()
@@ -63,46 +70,51 @@ class Claim:
                 raise
             raise RunLocked(self._run_id, holders.describe(held.lease.owner)) from None
 
-    async def lease(self, run: Run, control: Control, notify: Callable[[Notice], None] | None) -> Lease:
+    async def lease(self, run: Run, control: Control) -> Lease:
         """Releases the lease of a process of this host that is gone; for any other lease, waits until it
         lapses.
         """
         before = self._lock.lease_before()
         if before is not None:
-            await self._store.release(before)
+            await self._patiently(partial(self._store.release, before))
         if self._concurrency is not None:
-            return await self._lease_with_slot(run, self._concurrency, control, notify)
+            return await self._lease_with_slot(run, self._concurrency, control)
         began = asyncio.get_running_loop().time()
         while True:
-            lease = await self._claim()
+            lease = await self._patiently(self._claim)
             if lease is not None:
                 return lease
-            held = await self._store.held_lease(self._run_id)
+            held = await self._patiently(partial(self._store.held_lease, self._run_id))
             if held is not None and holders.is_gone(held.lease.owner):
-                await self._store.release(held.lease)
+                await self._patiently(partial(self._store.release, held.lease))
                 continue
             self._check_wait(held, asyncio.get_running_loop().time() - began)
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _claim(self) -> Lease | None:
-        parts = self._parts
-        claim = partial(self._store.claim, self._run_id, owner=self._owner, ttl=parts.lease, slots=self.slots)
-        return await parts.patiently(self._run_id, claim)
+        return await self._store.claim(
+            self._run_id, owner=self._owner, ttl=self._parts.lease, slots=self.slots
+        )
 
     async def _claim_as_decided(self) -> Lease | None:
         """While another process holds the run: it may have done what this one was asked to do."""
-        await self._reopening.check()
-        return await self._claim()
+        await self._patiently(self._reopening.check)
+        return await self._patiently(self._claim)
 
-    async def _lease_with_slot(
-        self, run: Run, concurrency: Concurrency, control: Control, notify: Callable[[Notice], None] | None
-    ) -> Lease:
+    async def _lease_with_slot(self, run: Run, concurrency: Concurrency, control: Control) -> Lease:
         # Imported with the first run that shares a key.
         from podium.runtime.slots import SlotWaiter
 
         parts = self._parts
         waiter = SlotWaiter(
-            self._store, parts.clock, run, concurrency, owner=self._owner, ttl=parts.lease, notify=notify
+            self._store,
+            parts.clock,
+            run,
+            concurrency,
+            owner=self._owner,
+            ttl=parts.lease,
+            notify=self._notify,
+            patiently=self._patiently,
         )
         try:
             lease = await waiter.wait(self._claim, lambda: control.is_cancelled)

@@ -69,7 +69,7 @@ async def _create(
     if request.audit:
         create = partial(create, audit=request.audit)
     try:
-        created = await parts.patiently(run_id, create, notify)
+        created = await parts.patiently(run_id, create, notify, is_created=False)
     except RunRequestConflict as conflict:
         raise exists(run_id) from conflict
     await _check_ours(parts, created, queued)

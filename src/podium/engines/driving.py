@@ -5,6 +5,7 @@ The lease is renewed while the run is driven. Nothing of a run stays behind when
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,10 +62,11 @@ class ClaimedRun(msgspec.Struct, frozen=True):
 async def drive_claimed(parts: LocalParts, claimed: ClaimedRun, caller: Caller) -> RunEnded:
     """To its end, or until this process leaves it."""
     keeper = claimed.keeper
-    run = await claimed.reopening.check()  # much may have happened while we waited for the claim
-    run_id = run.identity.run_id
+    run_id = claimed.reopening.run_id
+    patiently = partial(parts.patiently, run_id, notify=caller.notify)
+    run = await patiently(claimed.reopening.check)  # much may have happened while we waited for the claim
     directory = parts.directory(run_id)
-    prepared = await prepare_run(parts, run, check=caller.check, alone=True)
+    prepared = await patiently(partial(prepare_run, parts, run, check=caller.check, alone=True))
     plan, tasks, earlier = prepared.plan, prepared.tasks, prepared.earlier
     outages = parts.outages(run_id, caller.notify)
     outages.on_return.append(keeper.wake)

@@ -145,7 +145,7 @@ class LocalEngine:
         on_waiting: Callable[[Progress], None] | None = None,
     ) -> RunEnded:
         store = self._parts.store
-        run = await store.get_run(run_id)
+        run = await self._parts.patiently(run_id, partial(store.get_run, run_id), notify)
         reopening = Reopening(store, self._parts.clock, run, reopen, was_open=was_open)
         delivering = Delivering(self._parts, frozenset({run.identity.tenant_id}))
         caller = Caller(
@@ -180,13 +180,15 @@ class LocalEngine:
         parts, store, run_id = self._parts, self._parts.store, run.identity.run_id
         directory = parts.directory(run_id)
         check_local(run)
-        if await reopening.is_completed():
+        patiently = partial(parts.patiently, run_id, notify=caller.notify)
+        if await patiently(reopening.is_completed):
             await self._write_views(run, directory)
             raise RunEndedAlready(run_id)
-        await reopening.check(run)
+        await patiently(partial(reopening.check, run))
         directory.make()
         lock, control = RunLock(directory.lock, run_id), Control()
-        claim = Claim(parts, reopening, lock, await self._concurrency(run, directory))
+        concurrency = await patiently(partial(self._concurrency, run, directory))
+        claim = Claim(parts, reopening, lock, concurrency, caller.notify)
         ends_unstarted = False
         try:
             lease = await claim.lock(patience)
@@ -206,7 +208,7 @@ class LocalEngine:
                     ends_unstarted = control.was_queued = True
                     lease = await claim.claim_to_end()
             if lease is None:
-                lease = await claim.lease(run, control, caller.notify)
+                lease = await claim.lease(run, control)
             lock.record_lease(lease)
             keeper = LeaseKeeper(store, lease, parts.lease, lock.record_lease, slots=claim.slots)
             if not may_wait and caller.on_driving is not None:

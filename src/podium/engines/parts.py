@@ -105,22 +105,27 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         """Values too large for an event; the folder of their copies is created with the first one."""
         return values_of(self.store, run_id, self.directory(run_id), self.artifacts, self.bucket_of(run_id))
 
-    def outages(self, run_id: RunId, notify: Callable[[Notice], None] | None = None) -> Outages:
-        return Outages(run_id, self.now, budget=self.outage, notify=notify)
+    def outages(
+        self, run_id: RunId, notify: Callable[[Notice], None] | None = None, *, is_created: bool = True
+    ) -> Outages:
+        return Outages(run_id, self.now, budget=self.outage, notify=notify, is_created=is_created)
 
     async def patiently(
         self,
         run_id: RunId,
         call: Callable[[], Awaitable[_T]],
         notify: Callable[[Notice], None] | None = None,
+        *,
+        is_created: bool = True,
     ) -> _T:
-        """As patient as a driver: a process that is stopped while it writes must not keep others from
-        starting.
+        """As patient as a driver: a store that is away for a while, or a process that is stopped while it writes,
+        must not keep others from starting. The call may be repeated.
         """
         try:
             return await call()
         except StoreUnavailable as error:
-            return await self.outages(run_id, notify).outlast(error, call)
+            outages = self.outages(run_id, notify, is_created=is_created)
+            return await outages.outlast(error, call)
 
     # --- what tasks need --------------------------------------------------------------------------
 

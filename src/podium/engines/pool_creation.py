@@ -56,7 +56,8 @@ class PoolCreation:
         """
         run = await self.prepare(request)
         create = partial(self._parts.store.create_run, run.new, run.writes, run.contents, audit=run.audit)
-        created = await self._parts.patiently(run.new.identity.run_id, create, notify)
+        run_id = run.new.identity.run_id
+        created = await self._parts.patiently(run_id, create, notify, is_created=False)
         if on_conflict(request) == "cancel":
             # Also for a repeated request: the first one may have been interrupted here.
             await cancel_older(self._parts.store, self._parts.clock, created.run)

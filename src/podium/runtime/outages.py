@@ -6,7 +6,9 @@ notified when the outage is detected, and when the store is back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -21,10 +23,26 @@ _FIRST_PAUSE: Final = 0.1
 _MAX_PAUSE: Final = 2.0
 # A shorter outage is not reported to people.
 _ANNOUNCED_AFTER: Final = 1.0
+_LEAVING: Final[ContextVar[asyncio.Event | None]] = ContextVar("podium_leaving", default=None)
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[Callable[[], None]]:
+    """Yields what a person calls who does not want to wait any longer for a store that is unavailable. It
+    applies to all that is done here, also before there is a run that could be asked to end.
+    """
+    event = asyncio.Event()
+    before = _LEAVING.set(event)
+    try:
+        yield event.set
+    finally:
+        _LEAVING.reset(before)
 
 
 class Outages:
-    """A driver's view of its store. `budget`: how long to wait for it."""
+    """A driver's view of its store. `budget`: how long to wait for it. `is_created`: whether the run is known to
+    be in the store.
+    """
 
     def __init__(
         self,
@@ -33,15 +51,17 @@ class Outages:
         *,
         budget: timedelta = timedelta(),
         notify: Callable[[Notice], None] | None = None,
+        is_created: bool = True,
     ) -> None:
         self._run_id = run_id
+        self._is_created = is_created
         self._now = now
         self._budget = budget.total_seconds()
         self._notify = notify
         # When the outage was detected, by the loop's clock and for people; and whether views were notified.
         self._since: tuple[float, Timestamp] | None = None
         self._is_announced = False
-        self._given_up = asyncio.Event()
+        self._given_up = _LEAVING.get() or asyncio.Event()
         # Whether something waits to be stored: a successful read proves nothing if the disk is full.
         self._is_waited_for = False
         # Called whenever the store is back.
@@ -127,7 +147,11 @@ class Outages:
         if not self._budget:
             return error
         waited = "" if self._given_up.is_set() else f" for {self._budget:g} seconds (PODIUM_STORE_OUTAGE)"
-        return StoreUnavailable(
-            f"the store was not available{waited}: {error}. Run {self._run_id!r} has stopped; what is recorded is "
-            f"kept. When the store is back, continue with `podium resume {self._run_id}`"
+        hint = (
+            f"Run {self._run_id!r} has stopped; what is recorded is kept. When the store is back, continue with "
+            f"`podium resume {self._run_id}`"
+            if self._is_created
+            else f"It is not known whether run {self._run_id!r} was created: when the store is back, continue it with "
+            f"`podium resume {self._run_id}`, or start it again if it was not found"
         )
+        return StoreUnavailable(f"the store was not available{waited}: {error}. {hint}")

@@ -9,15 +9,16 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from re import sub
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from podium.access.actors import Actor, Method
 from podium.errors import ConcurrencyLimit, InvalidId, PodiumError
 from podium.expressions.evaluate import MISSING
 from podium.expressions.templates import render
-from podium.log.events import EventType, encode_payload
+from podium.log.events import EventType, EventWrite, encode_payload
 from podium.log.ids import RunId, check_id
 from podium.log.leases import IN_LINE, Lease
 from podium.log.runs import Run
@@ -33,6 +34,8 @@ from podium.runtime.writing import new_event
 # Why a run was cancelled that was refused before it started.
 CONCURRENCY_LIMIT: Final = "concurrency limit"
 _LOOK_SECONDS: Final = 0.2
+# What was found in the queue: the run's lease; that the run was cancelled; that it pays to look again, or to wait.
+Found: TypeAlias = Lease | Literal["cancelled", "again", "wait"]
 _STOPS: Final = (b'"signalType":"CANCEL"', b'"signalType":"EMERGENCY_STOP"')
 
 
@@ -92,7 +95,9 @@ class SlotWaiter:
         owner: str,
         ttl: timedelta,
         notify: Callable[[Notice], None] | None,
+        patiently: Callable[[Callable[[], Awaitable[Found]]], Awaitable[Found]] | None = None,
     ) -> None:
+        """`patiently` repeats what the store did not answer; without it, `wait` raises `StoreUnavailable`."""
         self._store = store
         self._clock = clock
         self._run = run
@@ -101,36 +106,49 @@ class SlotWaiter:
         self._owner = owner
         self._ttl = ttl
         self._notify = notify
+        self._patiently = patiently
         self._place: Lease | None = None
         self._said = ""
-        # Runs that were cancelled to free a slot.
+        # Runs that were cancelled to free a slot, and the signal that cancels them.
         self._cancelled: set[str] = set()
+        self._cancels: dict[str, EventWrite] = {}
 
     async def wait(
         self, claim: Callable[[], Awaitable[Lease | None]], is_cancelled: Callable[[], bool]
     ) -> Lease | None:
         """The run's lease, with a slot; None if the run was cancelled while it waited."""
+        look = partial(self._look, claim, is_cancelled)
         try:
             while True:
-                await self._enqueue()
-                lease = await claim()
-                if lease is not None:
-                    self._say_over()
-                    return lease
-                line = await self._store.slot_line(self._run_id)
-                if await self._released_dead(line):
-                    continue
-                if self._concurrency.on_conflict == "reject":
-                    raise refused(
-                        line, self._run_id, self._run.concurrency_key or "", self._concurrency.limit
-                    )
-                if is_cancelled() or await self._is_cancelled_in_log():
+                found = await (self._patiently(look) if self._patiently is not None else look())
+                if found == "cancelled":
                     return None
-                await self._make_room(line)
-                self._say(line)
-                await asyncio.sleep(_LOOK_SECONDS)
+                if isinstance(found, Lease):
+                    self._say_over()
+                    return found
+                if found == "wait":
+                    await asyncio.sleep(_LOOK_SECONDS)
         finally:
             await self._leave_line()
+
+    async def _look(
+        self, claim: Callable[[], Awaitable[Lease | None]], is_cancelled: Callable[[], bool]
+    ) -> Found:
+        """Ask for the lease once. May be repeated from the start if the store did not answer."""
+        await self._enqueue()
+        lease = await claim()
+        if lease is not None:
+            return lease
+        line = await self._store.slot_line(self._run_id)
+        if await self._released_dead(line):
+            return "again"
+        if self._concurrency.on_conflict == "reject":
+            raise refused(line, self._run_id, self._run.concurrency_key or "", self._concurrency.limit)
+        if is_cancelled() or await self._is_cancelled_in_log():
+            return "cancelled"
+        await self._make_room(line)
+        self._say(line)
+        return "wait"
 
     async def _enqueue(self) -> None:
         """Claim a place in the queue, and keep it."""
@@ -171,18 +189,24 @@ class SlotWaiter:
         if line.waiting and line.waiting[0].run_id != self._run_id:
             return
         oldest = line.holders[0].run_id
-        self._cancelled.add(oldest)
         await self._cancel(oldest)
+        self._cancelled.add(oldest)
 
     async def _cancel(self, run_id: RunId) -> None:
-        reason = f"run {self._run_id} of the same concurrency key has taken its place"
-        payload = stop_body(reason, Actor(self._run_id, Method.RUN))
-        run = await self._store.get_run(run_id)
-        at = timestamp(self._clock.now())
-        write = new_event(
-            run.identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=payload["signalId"]
-        )
-        await append_while_open(self._store, run_id, write)
+        if run_id not in self._cancels:
+            reason = f"run {self._run_id} of the same concurrency key has taken its place"
+            payload = stop_body(reason, Actor(self._run_id, Method.RUN))
+            run = await self._store.get_run(run_id)
+            at = timestamp(self._clock.now())
+            self._cancels[run_id] = new_event(
+                run.identity,
+                EventType.SIGNAL_ACCEPTED,
+                at,
+                encode_payload(payload),
+                subject=payload["signalId"],
+            )
+        # Repeated if the store did not answer: the same signal is stored once, and a second one would force.
+        await append_while_open(self._store, run_id, self._cancels[run_id])
 
     def _say(self, line: SlotLine) -> None:
         text = describe_line(line, self._run_id, self._run.concurrency_key or "")
