@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.podium import Place
 
 
+@pytest.mark.rule("D38", "D51")
 def test_a_prompt_file_whose_path_is_known_only_at_run_time_is_read_in_the_workspace_as_it_is(
     tmp_path: Path,
 ) -> None:
