@@ -146,7 +146,8 @@ class Questions:
     def _prompt(self, step: str) -> str:
         if step == self._in_doubt:
             return "did it happen? [y/n, r: run it again, s: leave it out]"
-        message = self._asked[step].message
+        # One line in the tree; `details` shows all of them.
+        message = " ".join(self._asked[step].message.splitlines())
         return f"waiting for your approval: {visible(message)} [y/n/details]"
 
     def _answered(self) -> None:
@@ -202,7 +203,10 @@ class Questions:
     def _print_details(self, step: str) -> None:
         """Print the complete question, and how to answer from another terminal."""
         question, form = self._asked[step], self._form(step)
-        click.echo(f"{visible(step)}: {visible(question.message)}")
+        first, *more = question.message.splitlines() or [""]
+        click.echo(f"{visible(step)}: {visible(first)}")
+        for line in more:
+            click.echo(f"  {visible(line)}".rstrip())
         if question.assignee:
             click.echo(f"  for      {visible(question.assignee)}")
         for name, field in form.items():

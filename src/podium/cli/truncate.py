@@ -9,7 +9,7 @@ from podium.text import columns_of, width_of
 
 ELLIPSIS: Final = "…"
 # `[12]` of an item, `#2` of a visit.
-_INDEX: Final = lazy_pattern(r"(\[[^\]]*\])?(#\d+)?$")
+_INDEX: Final = lazy_pattern(r"(\[[^\[\]]*\])?(#\d+)?$")
 
 
 def cut(text: str, width: int) -> str:

@@ -74,3 +74,24 @@ def test_a_terminal_that_is_gone_is_not_read_again_and_again(terminal: tuple[int
     is_still_read = asyncio.run(scenario())
     assert errors == []
     assert not is_still_read
+
+
+def test_a_message_of_several_lines_is_one_line_in_the_tree_and_whole_in_the_details(
+    terminal: tuple[int, TextIO], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, _stdin = terminal
+    asked: list[str] = []
+
+    async def answered(*_signal: Any, **_payload: Any) -> None:
+        raise AssertionError
+
+    async def scenario() -> None:
+        questions = Questions(answered, PLAN, lambda _text: None, lambda _step, prompt: asked.append(prompt))
+        questions.recall(IDENTITY, RunNotes(questions={"Ask": "Ship it?\n\n- 3 files\n"}))
+        os.write(ours, b"details\n")
+        while "reject" not in "".join(shown := [*capsys.readouterr()]):
+            await asyncio.sleep(0.01)
+        assert shown[0].startswith("Ask: Ship it?\n\n  - 3 files\n  context ")
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert asked == ["waiting for your approval: Ship it?  - 3 files [y/n/details]"]

@@ -77,6 +77,7 @@ def test_a_name_is_cut_in_the_middle_and_keeps_its_index() -> None:
     assert cut_middle("Build everything that there is[17]", 20) == "Build ev…here is[17]"
     assert cut_middle("Build", 20) == "Build"
     assert cut_middle("a very long name", 3) == "a…e"
+    assert cut_middle("Ship [31mit, or not? [y/n/details]", 20) == "Shi…t? [y/n/details]"
 
 
 def test_the_columns_of_a_table_are_straight_whatever_letters_names_have() -> None:
