@@ -33,8 +33,8 @@ def _without_places(line: str, options: list[str]) -> str:
     return line
 
 
-def text_of(site: Site, path: str) -> str:
-    answer = site.get(path, role="viewer", headers={"accept": "text/plain"})
+def text_of(site: Site, path: str, role: str = "viewer") -> str:
+    answer = site.get(path, role=role, headers={"accept": "text/plain"})
     assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert answer.headers["etag"]
     return answer.body.decode()
@@ -60,6 +60,43 @@ def test_a_text_is_what_the_command_prints(
         assert [line.split() for line in shown.splitlines()] == [
             line.split() for line in expected.splitlines()
         ]
+
+
+@pytest.fixture(scope="module")
+def fleet(site: Site) -> None:
+    plan = site.publish()["sha256"]
+    site.ask("PUT", "/api/v1/limits", json={"scope": "plan", "name": "flow", "limit": 7})
+    assert site.post("/runs", {"plan": plan, "pool": "text"}).status == 201
+    schedule = {"id": "text", "plan": plan, "cron": "0 0 1 1 *", "jitter": 60}
+    assert site.post("/schedules", schedule).status == 201
+    assert site.post("/schedules/text/trigger").status == 201
+    assert site.post("/hooks", {"name": "text", "plan": plan, "secret": "KEY"}).status == 201
+    webhook = {"name": "text", "url": "https://chat.example.com/x?key=1", "secret": "KEY"}
+    assert site.post("/webhooks", webhook).status == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "command", "has"),
+    [
+        ("/queue", "queue", "text"),
+        ("/queue?pool=text", "queue --pool text", "flow"),
+        ("/limits", "limits list", "flow"),
+        ("/workers", "workers list", "worker"),
+        ("/schedules", "schedule list", "text"),
+        ("/schedules/text?limit=10", "schedule show text", "triggered"),
+        ("/hooks", "hook list", "text"),
+        ("/webhooks", "webhook list", "https://chat.example.com/x"),
+        ("/tokens", "token list", "viewer"),
+        ("/audit?limit=500", "audit list --limit 500", "schedule.change"),
+    ],
+)
+@pytest.mark.usefixtures("fleet")
+def test_the_text_of_a_list_is_what_its_command_prints(site: Site, path: str, command: str, has: str) -> None:
+    shown = text_of(
+        site, path, role={"/tokens": "owner", "/audit": "auditor"}.get(path.partition("?")[0], "viewer")
+    )
+    assert shown == printed(site, *command.split())
+    assert has in shown
 
 
 def test_a_page_of_a_list_says_how_to_read_the_next_one(site: Site, runs: tuple[str, str]) -> None:

@@ -31,6 +31,7 @@ from podium.operations.auditing import (
     verify_store,
 )
 from podium.operations.parts import Parts
+from podium.operations.printed_lists import audit_table
 from podium.operations.run_names import resolve_run
 from podium.secrets.sources import InvalidSource, parse_source
 from podium.text import visible
@@ -129,8 +130,7 @@ def list_(
     if as_json:
         print_json([_listed_json(one) for one in found])
         return
-    headings = ("tenant", "seq", "at", "actor", "operation", "about", "outcome", "reason")
-    print_table(headings, [_row(one) for one in found])
+    print_table(*audit_table(found))
 
 
 async def _list_of(parts: Parts, tenant: str, query: AuditQuery) -> list[ListedRecord]:
@@ -149,24 +149,6 @@ def _since(text: str | None) -> Timestamp | None:
             "or 2026-01-31T12:00Z."
         )
     return moment
-
-
-def _row(one: ListedRecord) -> tuple[str, ...]:
-    record, entry = one.record, one.entry
-    if entry is None:
-        return record.tenant_id, str(record.seq), "", "", "", "", "UNREADABLE", "see `podium audit verify`"
-    who = f"{entry.get('actor', '')} ({entry.get('method', '')})"
-    outcome = " ".join(str(entry[name]) for name in ("outcome", "code") if entry.get(name) is not None)
-    texts = (entry.get("operation") or "", entry.get("runId") or entry.get("subject") or "")
-    return (
-        record.tenant_id,
-        str(record.seq),
-        str(entry.get("at", "")),
-        who,
-        *map(str, texts),
-        outcome,
-        str(entry.get("reason") or ""),
-    )
 
 
 def _listed_json(one: ListedRecord) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from podium.cli.storing import json_option, store_option, tenant_option, using_p
 from podium.hooks.endpoint import DEFAULT_RATE, MAX_RATE
 from podium.operations.hooks import defining
 from podium.operations.hooks.defining import HookOrder, NamedHook
+from podium.operations.printed_lists import hooks_table
 from podium.text import visible
 
 
@@ -97,11 +98,7 @@ def list_(store: str | None, tenant: str, as_json: bool) -> None:
     if as_json:
         print_json([_json(one) for one in found])
         return
-    rows = [
-        (one.name, f"{one.hook.plan_id}@{one.hook.plan_version}", one.hook.secret, one.hook.pool)
-        for one in found
-    ]
-    print_table(("hook", "plan", "secret", "pool"), rows)
+    print_table(*hooks_table(found))
 
 
 def _json(named: NamedHook) -> dict[str, Any]:

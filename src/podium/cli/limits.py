@@ -6,6 +6,7 @@ import msgspec
 from podium.cli.output import print_json, print_table
 from podium.cli.storing import MAX_NUMBER, json_option, store_option, tenant_option, using_parts
 from podium.operations.limits import SCOPES, list_limits, remove_limit, set_limit, show_queue
+from podium.operations.printed_lists import limits_table, queue_table
 
 _SCOPE = click.Choice(SCOPES)
 
@@ -48,7 +49,7 @@ def list_(tenant: str, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json([{"scope": one.scope, "name": one.name, "limit": one.most} for one in found])
         return
-    print_table(("scope", "name", "limit"), [(one.scope, one.name, str(one.most)) for one in found])
+    print_table(*limits_table(found))
 
 
 @limits.command()
@@ -74,25 +75,5 @@ def queue(pool: str | None, after: str, limit: int, tenant: str, store: str | No
     found = using_parts(store, lambda parts: show_queue(parts, tenant, pool, after=after, limit=limit))
     if as_json:
         print_json(msgspec.to_builtins(found))
-    elif pool is None:
-        print_table(
-            ("pool", "waiting", "delayed", "unapproved", "running", "parked", "left", "oldest"),
-            [
-                (
-                    *(one.pool, str(one.waiting), str(one.delayed), str(one.unapproved)),
-                    *(str(one.running), str(one.parked), str(one.left), one.oldest_at or ""),
-                )
-                for one in found.pools
-            ],
-        )
     else:
-        print_table(
-            ("position", "run", "plan", "priority", "not before", "created"),
-            [
-                (
-                    *(str(one.position), one.run_id, one.plan_id),
-                    *(str(one.priority), one.start_at or "", one.created_at),
-                )
-                for one in found.runs
-            ],
-        )
+        print_table(*queue_table(found, pool))

@@ -19,6 +19,7 @@ from podium.cli.storing import json_option, using_parts
 from podium.log.times import Timestamp, timestamp
 from podium.operations.inputs import parse_inputs
 from podium.operations.parts import Parts
+from podium.operations.printed_lists import next_lines, schedule_lines, schedules_table, ticks_table
 from podium.operations.schedules import changing, defining, reading
 from podium.operations.schedules.changing import BackfillRequest
 from podium.operations.schedules.defining import ScheduleRequest
@@ -26,7 +27,6 @@ from podium.operations.schedules.plans import KeptPlan, published_plan
 from podium.operations.schedules.views import (
     ScheduleView,
     TickView,
-    describe_seconds,
     describe_times,
     tick_view,
     view_of,
@@ -131,7 +131,7 @@ def add(
         print_json(msgspec.to_builtins(added))
         return 0
     say(f"schedule {schedule_id} {'replaced' if replaces else 'added'}: {visible(added.describes)}")
-    _print_next(added)
+    _print_lines(next_lines(added))
     say(f"A worker of pool {visible(added.pool)} starts its runs: `{_worker_command(added.pool)}`")
     return 0
 
@@ -174,9 +174,9 @@ def _print_preview(definition: Definition, times: list[Timestamp], *, as_json: b
     click.echo("Preview: nothing was stored.")
 
 
-def _print_next(view: ScheduleView) -> None:
-    for time, start in zip(view.next_times, view.next_starts, strict=True):
-        click.echo(f"  {time}" + (f", starts {start}" if start != time else ""))
+def _print_lines(lines: list[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 @schedule.command("list")
@@ -189,7 +189,7 @@ def list_(after: str, limit: int, store: str | None, tenant: str, as_json: bool)
 
     async def work(parts: Parts) -> list[Listed]:
         found = await reading.list_schedules(parts, tenant, after=after, limit=limit)
-        return [(view_of(one, 1), await _last_tick(parts, one)) for one in found]
+        return [(view_of(one, 1), await reading.last_tick(parts, one)) for one in found]
 
     def remotely(client: "Client") -> list[Listed]:
         from podium.cli.remote_schedules import remote_list
@@ -200,23 +200,12 @@ def list_(after: str, limit: int, store: str | None, tenant: str, as_json: bool)
     if as_json:
         print_json([_listed_json(one, last) for one, last in found])
         return
-    print_table(("schedule", "state", "plan", "next", "last", "times"), [_row(*one) for one in found])
-
-
-async def _last_tick(parts: Parts, one: Schedule) -> TickView | None:
-    ticks = await reading.list_ticks(parts, one.tenant_id, one.schedule_id, limit=1)
-    return tick_view(ticks[0]) if ticks else None
+    print_table(*schedules_table(found))
 
 
 def _listed_json(view: ScheduleView, last: TickView | None) -> dict[str, Any]:
     listed: dict[str, Any] = msgspec.to_builtins(view)
     return listed | {"lastTick": msgspec.to_builtins(last) if last is not None else None}
-
-
-def _row(view: ScheduleView, last: TickView | None) -> tuple[str, ...]:
-    following = view.next_starts[0] if view.next_starts and view.pause is None else ""
-    outcome = f"{last.outcome} {last.time}" if last is not None else ""
-    return view.id, view.state.value, view.plan.id, following, outcome, view.describes
 
 
 @schedule.command()
@@ -244,46 +233,10 @@ def show(schedule_id: str, times: int, ticks: int, store: str | None, tenant: st
     if as_json:
         print_json(msgspec.to_builtins(view) | {"ticks": [msgspec.to_builtins(one) for one in passed]})
         return
-    _print_facts(view)
-    _print_ticks(passed)
-
-
-def _print_facts(view: ScheduleView) -> None:
-    click.echo(f"{view.id}: {view.state.value}, {visible(view.describes)}")
-    if view.pause is not None:
-        click.echo(f"paused since {view.pause.at} by {visible(view.pause.by)}: {visible(view.pause.reason)}")
-    click.echo(
-        f"plan {view.plan.id} {view.plan.version}, pool {view.pool}, overlap {view.overlap.value}, "
-        f"catch-up {describe_seconds(view.catch_up)}, jitter {describe_seconds(view.jitter)}"
-    )
-    if view.backfill is not None:
-        back = view.backfill
-        click.echo(
-            f"backfill from {back.first} to {back.until}: {back.started} started, {len(back.open_runs)} open"
-        )
-    for time in view.waiting:
-        click.echo(f"waiting: {time}")
-    for run_id in view.open_runs:
-        click.echo(f"open run: {run_id}")
-    if view.next_times:
-        click.echo("next:")
-        _print_next(view)
-
-
-def _print_ticks(ticks: list[TickView]) -> None:
-    if not ticks:
-        return
-    click.echo("last:")
-    rows = [(one.time, one.kind, _outcome(one), one.run_id or _reason(one)) for one in ticks]
-    print_table(("time", "kind", "outcome", "run or reason"), rows)
-
-
-def _outcome(tick: TickView) -> str:
-    return tick.outcome if tick.count == 1 else f"{tick.outcome} x{tick.count}"
-
-
-def _reason(tick: TickView) -> str:
-    return ": ".join(part for part in (tick.code, tick.message) if part)
+    _print_lines(schedule_lines(view))
+    if passed:
+        click.echo("last:")
+        print_table(*ticks_table(passed))
 
 
 def _changed(

@@ -8,6 +8,7 @@ from podium.cli.output import print_json, print_table
 from podium.cli.storing import json_option, store_option, using_parts
 from podium.log.ids import DEFAULT_TENANT
 from podium.operations.parts import Parts
+from podium.operations.printed_lists import tenants_table
 from podium.operations.tenants import close_tenant, list_tenants, open_tenant
 from podium.text import visible
 
@@ -40,11 +41,7 @@ def list_(store: str | None, as_json: bool) -> None:
     if as_json:
         print_json([msgspec.to_builtins(one) for one in found])
         return
-    rows = [
-        (one.tenant_id, "closed" if one.closed_at else "open", one.created_at, one.closed_at or "")
-        for one in found
-    ]
-    print_table(("tenant", "state", "created", "closed"), rows)
+    print_table(*tenants_table(found))
 
 
 @tenant.command("open")

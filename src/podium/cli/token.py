@@ -11,6 +11,7 @@ from podium.cli.storing import json_option, store_option, tenant_option, using_p
 from podium.log.times import Timestamp
 from podium.operations.audit_times import later_moment_of
 from podium.operations.parts import Parts
+from podium.operations.printed_lists import tokens_table
 from podium.operations.tokens import MadeToken, NewToken, add_token, list_tokens, remove_token
 from podium.text import visible
 from podium.wiring.stores import system_clock
@@ -102,8 +103,7 @@ def list_(store: str | None, tenant: str, as_json: bool) -> None:
     if as_json:
         print_json([_as_json(one) for one in found])
         return
-    headings = ("id", "name", "roles", "projects", "created", "by", "expires", "last used")
-    print_table(headings, [_row(one) for one in found])
+    print_table(*tokens_table(found))
 
 
 @token.command()
@@ -130,19 +130,6 @@ def _expiry(text: str | None) -> Timestamp | None:
             "or 2027-01-31T12:00Z."
         )
     return moment
-
-
-def _row(one: StoredToken) -> tuple[str, ...]:
-    return (
-        one.token_id,
-        one.name,
-        ", ".join(one.roles),
-        ", ".join(one.projects) or "all",
-        one.created_at,
-        one.created_by,
-        one.expires_at or "never",
-        one.last_used_at or "never",
-    )
 
 
 def _as_json(one: StoredToken) -> dict[str, object]:

@@ -10,6 +10,7 @@ from podium.cli.output import print_json, print_table
 from podium.cli.storing import json_option, store_option, tenant_option, using_parts
 from podium.operations.hooks import webhooks
 from podium.operations.hooks.webhooks import NamedWebhook, WebhookOrder
+from podium.operations.printed_lists import webhooks_table
 from podium.wiring.webhooks import web_receivers
 
 
@@ -72,15 +73,7 @@ def list_(store: str | None, tenant: str, as_json: bool) -> None:
     if as_json:
         print_json([_json(one) for one in found])
         return
-    print_table(("webhook", "state", "url", "events", "plans", "error"), [_row(one) for one in found])
-
-
-def _row(named: NamedWebhook) -> tuple[str, ...]:
-    one = named.webhook
-    since = one.disabled_at or one.failing_since
-    state = f"{named.state} since {since}" if since is not None else named.state
-    events, plans = (", ".join(names) or "all" for names in (one.event_types, one.plans))
-    return named.name, state, one.url.partition("?")[0], events, plans, one.error
+    print_table(*webhooks_table(found))
 
 
 def _json(named: NamedWebhook) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import msgspec
 from podium.cli.output import print_json, print_table
 from podium.cli.storing import json_option, store_option, tenant_option, using_parts
 from podium.operations.fleet import drain_worker, list_workers
+from podium.operations.printed_lists import workers_table
 
 
 @click.group()
@@ -23,16 +24,7 @@ def list_(tenant: str, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    print_table(
-        ("worker", "state", "host", "pid", "version", "pools", "runs", "slots", "last seen"),
-        [
-            (
-                *(one.id, one.state, one.host, str(one.pid), one.version),
-                *(", ".join(one.pools), str(one.running), str(one.slots), one.seen_at),
-            )
-            for one in found
-        ],
-    )
+    print_table(*workers_table(found))
 
 
 @workers.command()

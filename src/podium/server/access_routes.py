@@ -12,6 +12,7 @@ from podium.access.tenants import TenantState
 from podium.log.ids import check_id
 from podium.log.times import Timestamp, parse_moment
 from podium.operations.access_view import all_operations
+from podium.operations.printed_lists import page_lines, tenants_table, tokens_table
 from podium.operations.tenants import close_tenant, list_tenants, open_tenant
 from podium.operations.tokens import MAX_PROJECTS, NewToken, add_token, list_tokens, remove_token
 from podium.server.answering import answer
@@ -107,13 +108,18 @@ async def end_session(request: AnyRequest) -> Response[None]:
     return Response(None, status_code=204, headers={"Set-Cookie": logins.cookie.clearing()})
 
 
-@get("/tokens", opt=declares("token.list", "list"), summary="The tokens of the tenant, oldest first.")
+@get(
+    "/tokens",
+    opt=declares("token.list", "list", text=True),
+    summary="The tokens of the tenant, oldest first.",
+)
 async def get_tokens(
     asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
 ) -> Response[TokensBody]:
     found = await list_tokens(asking.parts, asking.tenant_id)
     page, following = page_of(found, lambda one: f"{one.created_at}/{one.token_id}", cursor, limit)
-    return answer(request, TokensBody(tokens=tuple(_token_body(one) for one in page), cursor=following))
+    body = TokensBody(tokens=tuple(_token_body(one) for one in page), cursor=following)
+    return answer(request, body, text=lambda: page_lines(tokens_table(page), following))
 
 
 @post(
@@ -148,7 +154,7 @@ async def delete_token(asking: Asking, token_id: FromPath[str]) -> None:
 
 @get(
     "/tenants",
-    opt=declares("tenant.list", "list"),
+    opt=declares("tenant.list", "list", text=True),
     summary="Tenants that were created or closed: all for owners of `default`, else the own one.",
 )
 async def get_tenants(
@@ -156,7 +162,8 @@ async def get_tenants(
 ) -> Response[TenantsBody]:
     found = await list_tenants(asking.parts, asking.tenant_id)
     page, following = page_of(found, lambda one: one.tenant_id, cursor, limit)
-    return answer(request, TenantsBody(tenants=page, cursor=following))
+    body = TenantsBody(tenants=page, cursor=following)
+    return answer(request, body, text=lambda: page_lines(tenants_table(page), following))
 
 
 @post(

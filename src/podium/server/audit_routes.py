@@ -12,6 +12,7 @@ from podium.log.ids import check_id
 from podium.operations.audit_keys import keys_by_id
 from podium.operations.audit_times import moment_of
 from podium.operations.auditing import AuditQuery, list_audit, readable_tenants, verify_store
+from podium.operations.printed_lists import audit_table, page_lines
 from podium.server.answering import answer
 from podium.server.asking import Asking
 from podium.server.declaring import declares
@@ -52,7 +53,11 @@ class VerificationBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     chains: tuple[dict[str, Any], ...]
 
 
-@get("/audit", opt=declares("audit.read", "list", "INVALID_ID"), summary="Who did what, refusals included.")
+@get(
+    "/audit",
+    opt=declares("audit.read", "list", "INVALID_ID", text=True),
+    summary="Who did what, refusals included.",
+)
 async def get_audit(
     asking: Asking,
     request: AnyRequest,
@@ -90,7 +95,8 @@ async def get_audit(
         )
         for one in found[-limit:]
     )
-    return answer(request, RecordsBody(records=records, cursor=following))
+    body = RecordsBody(records=records, cursor=following)
+    return answer(request, body, text=lambda: page_lines(audit_table(found[-limit:]), following))
 
 
 def _before(cursor: str) -> int:

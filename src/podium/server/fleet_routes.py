@@ -9,6 +9,7 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 from podium.log.ids import check_id
 from podium.operations.fleet import WorkerView, drain_worker, list_workers
 from podium.operations.limits import Limit, Queue, list_limits, remove_limit, set_limit, show_queue
+from podium.operations.printed_lists import limits_table, page_lines, queue_table, workers_table
 from podium.server.answering import answer
 from podium.server.asking import Asking
 from podium.server.declaring import declares
@@ -52,7 +53,7 @@ class QueueBody(Queue, frozen=True, kw_only=True, rename="camel"):
 
 @get(
     "/queue",
-    opt=declares("fleet.view", "list", "INVALID_ID", "RUN_NOT_FOUND"),
+    opt=declares("fleet.view", "list", "INVALID_ID", "RUN_NOT_FOUND", text=True),
     summary="What waits in pools.",
 )
 async def get_queue(
@@ -67,16 +68,18 @@ async def get_queue(
             check_id(name, value)
     found = await show_queue(asking.parts, asking.tenant_id, pool, after=cursor, limit=limit)
     following = found.runs[-1].run_id if len(found.runs) == limit else None
-    return answer(request, QueueBody(pools=found.pools, runs=found.runs, cursor=following))
+    body = QueueBody(pools=found.pools, runs=found.runs, cursor=following)
+    return answer(request, body, text=lambda: page_lines(queue_table(found, pool), following))
 
 
-@get("/limits", opt=declares("fleet.view", "list"), summary="Limits of runs in progress.")
+@get("/limits", opt=declares("fleet.view", "list", text=True), summary="Limits of runs in progress.")
 async def get_limits(
     asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
 ) -> Response[LimitsBody]:
     found = await list_limits(asking.parts, asking.tenant_id)
     page, following = page_of(found, lambda one: f"{one.scope}/{one.name}", cursor, limit)
-    return answer(request, LimitsBody(limits=tuple(map(LimitBody.of, page)), cursor=following))
+    body = LimitsBody(limits=tuple(map(LimitBody.of, page)), cursor=following)
+    return answer(request, body, text=lambda: page_lines(limits_table(page), following))
 
 
 @put("/limits", opt=declares("limit.set", "write", "INVALID_LIMIT", "INVALID_ID"), summary="Set a limit.")
@@ -100,13 +103,14 @@ async def delete_limit(
     await remove_limit(asking.parts, asking.tenant_id, kind, name)
 
 
-@get("/workers", opt=declares("fleet.view", "list"), summary="The workers that serve the tenant.")
+@get("/workers", opt=declares("fleet.view", "list", text=True), summary="The workers that serve the tenant.")
 async def get_workers(
     asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
 ) -> Response[WorkersBody]:
     found = await list_workers(asking.parts, asking.tenant_id)
     page, following = page_of(found, lambda one: one.id, cursor, limit)
-    return answer(request, WorkersBody(workers=page, cursor=following))
+    body = WorkersBody(workers=page, cursor=following)
+    return answer(request, body, text=lambda: page_lines(workers_table(page), following))
 
 
 @post(

@@ -11,6 +11,7 @@ from podium.hooks.signing import DELIVERY, SIGNATURE, TIME
 from podium.log.ids import check_id
 from podium.operations.hooks.defining import HookOrder, NamedHook, add_hook, list_hooks, remove_hook
 from podium.operations.hooks.delivering import Delivery, HookRates, SecretsOf, deliver
+from podium.operations.printed_lists import hooks_table, page_lines
 from podium.server.answering import answer
 from podium.server.asking import Asking, Serving
 from podium.server.declaring import declares
@@ -78,13 +79,14 @@ class StartedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     run_id: str
 
 
-@get("/hooks", opt=declares("hook.view", "list"), summary="Hooks, by name.")
+@get("/hooks", opt=declares("hook.view", "list", text=True), summary="Hooks, by name.")
 async def get_hooks(
     asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
 ) -> Response[HooksBody]:
     found = await list_hooks(asking.parts, asking.tenant_id)
     page, following = page_of(found, lambda one: one.name, cursor, limit)
-    return answer(request, HooksBody(hooks=tuple(map(HookBody.of, page)), cursor=following))
+    body = HooksBody(hooks=tuple(map(HookBody.of, page)), cursor=following)
+    return answer(request, body, text=lambda: page_lines(hooks_table(page), following))
 
 
 @post(

@@ -7,11 +7,12 @@ from litestar import Response, delete, get, post, put
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from podium.log.ids import check_id
+from podium.operations.printed_lists import page_lines, schedules_table, whole_schedule_lines
 from podium.operations.schedules import changing, ordering, reading
 from podium.operations.schedules.changing import BackfillRequest
 from podium.operations.schedules.ordering import ScheduleOrder, moment_of
 from podium.operations.schedules.views import ScheduleView, TickView, next_times, tick_view, view_of
-from podium.server.answering import answer
+from podium.server.answering import answer, wants_text
 from podium.server.asking import Asking
 from podium.server.declaring import declares
 from podium.server.run_routes import AnyRequest, Limit
@@ -69,7 +70,9 @@ class TriggeredBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     run_id: str
 
 
-@get("/schedules", opt=declares("schedule.view", "list", "INVALID_ID"), summary="Schedules, by id.")
+@get(
+    "/schedules", opt=declares("schedule.view", "list", "INVALID_ID", text=True), summary="Schedules, by id."
+)
 async def get_schedules(
     asking: Asking,
     request: AnyRequest,
@@ -81,7 +84,11 @@ async def get_schedules(
     found = await reading.list_schedules(asking.parts, asking.tenant_id, after=cursor or "", limit=limit + 1)
     page = found[:limit]
     following = page[-1].schedule_id if len(found) > limit else None
-    return answer(request, SchedulesBody(schedules=tuple(map(view_of, page)), cursor=following))
+    body = SchedulesBody(schedules=tuple(map(view_of, page)), cursor=following)
+    listed = [
+        (view_of(one, 1), await reading.last_tick(asking.parts, one)) for one in page if wants_text(request)
+    ]
+    return answer(request, body, text=lambda: page_lines(schedules_table(listed), following))
 
 
 @post(
@@ -100,7 +107,7 @@ async def add_schedule(
 
 @get(
     "/schedules/{schedule_id:str}",
-    opt=declares("schedule.view", "read", *_UNKNOWN),
+    opt=declares("schedule.view", "read", *_UNKNOWN, text=True),
     summary="A schedule, its next times, and what became of the last ones.",
 )
 async def get_schedule(
@@ -114,7 +121,7 @@ async def get_schedule(
     found = await reading.show_schedule(asking.parts, asking.tenant_id, schedule_id)
     ticks = await reading.list_ticks(asking.parts, asking.tenant_id, schedule_id, limit=limit)
     body = ScheduleBody(schedule=view_of(found, times), ticks=tuple(map(tick_view, ticks)))
-    return answer(request, body)
+    return answer(request, body, text=lambda: whole_schedule_lines(body.schedule, body.ticks))
 
 
 @put(

@@ -14,6 +14,7 @@ from podium.operations.hooks.webhooks import (
     list_webhooks,
     remove_webhook,
 )
+from podium.operations.printed_lists import page_lines, webhooks_table
 from podium.server.answering import answer
 from podium.server.asking import Asking
 from podium.server.declaring import declares
@@ -69,13 +70,14 @@ class WebhooksBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cursor: str | None
 
 
-@get("/webhooks", opt=declares("hook.view", "list"), summary="Webhooks, by name.")
+@get("/webhooks", opt=declares("hook.view", "list", text=True), summary="Webhooks, by name.")
 async def get_webhooks(
     asking: Asking, request: AnyRequest, limit: PageLimit = MAX_LIMIT, cursor: PageCursor = None
 ) -> Response[WebhooksBody]:
     found = await list_webhooks(asking.parts, asking.tenant_id)
     page, following = page_of(found, lambda one: one.name, cursor, limit)
-    return answer(request, WebhooksBody(webhooks=tuple(map(WebhookBody.of, page)), cursor=following))
+    body = WebhooksBody(webhooks=tuple(map(WebhookBody.of, page)), cursor=following)
+    return answer(request, body, text=lambda: page_lines(webhooks_table(page), following))
 
 
 @post(

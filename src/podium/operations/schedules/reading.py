@@ -2,6 +2,7 @@
 
 from podium.errors import ScheduleNotFound
 from podium.operations.parts import Parts
+from podium.operations.schedules.views import TickView, tick_view
 from podium.schedules.schedule import Schedule, Tick
 
 
@@ -40,3 +41,9 @@ async def list_ticks(
     await parts.require("schedule.view", tenant_id)
     await visible_schedule(parts, tenant_id, schedule_id)
     return await parts.store.list_ticks(tenant_id, schedule_id, before=before, limit=limit)
+
+
+async def last_tick(parts: Parts, one: Schedule) -> TickView | None:
+    """What became of the last time of a schedule."""
+    ticks = await list_ticks(parts, one.tenant_id, one.schedule_id, limit=1)
+    return tick_view(ticks[0]) if ticks else None
