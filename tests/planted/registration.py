@@ -82,6 +82,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "RG05",
+        "events have no version",
+        drop(f"{_HERE}/events_out.py:publications", "version=version"),
+    ),
+    fault(
+        "RG05",
         "events have no revision",
         swap(f"{_HERE}/events_out.py:publications", "row.revision if row is not None else None", "None"),
     ),

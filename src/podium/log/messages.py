@@ -41,6 +41,8 @@ class StoredMessage(msgspec.Struct, frozen=True):
     body: msgspec.Raw
     key: str | None = None
     type: str = ""
+    # Of the event type, as the publisher counts it.
+    version: str | None = None
     # The span that the run is part of, if it was received with a message.
     traceparent: str | None = None
 
@@ -76,6 +78,8 @@ def published_messages(record: EventRecord) -> list[Message]:
 def _published(record: EventRecord, index: int, stored: StoredMessage, correlation_id: str) -> Message:
     event_id = message_id(record.idempotency_key, index)
     headers = _headers(record, event_id, stored.type, correlation_id, parse_traceparent(stored.traceparent))
+    if stored.version is not None:
+        headers = (*headers, ("event_version", stored.version))
     return Message(stored.topic, stored.key, bytes(stored.body), headers)
 
 

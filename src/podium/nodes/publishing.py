@@ -32,13 +32,16 @@ class MessagesTooLarge(NodeError):
 
 
 class Publication(BaseModel):
-    """A message. Messages with the same key stay in order; `type` is its header `event_type`, by default the topic."""
+    """A message. Messages with the same key stay in order; `type` is its header `event_type`, by default the topic,
+    and `version`, if it has one, its header `event_version`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     topic: str = Field(min_length=1, max_length=249)
     key: str | None = None
     type: str | None = None
+    version: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.+-]{1,64}$")
     body: JsonValue
 
 
@@ -73,4 +76,5 @@ def _message(one: Publication, topics: Mapping[str, str]) -> dict[str, Any]:
     topic = topics.get(one.topic, "")
     if not is_topic(topic):
         raise TopicNotDeclared
-    return {"topic": topic, "key": one.key, "type": one.type or topic, "body": one.body}
+    message = {"topic": topic, "key": one.key, "type": one.type or topic, "body": one.body}
+    return message if one.version is None else {**message, "version": one.version}

@@ -46,6 +46,13 @@ def test_a_message_without_one_has_the_trace_of_its_run() -> None:
     assert (found[0], found[3]) == ("00", "01")
 
 
+@pytest.mark.rule("RG05")
+def test_a_message_has_the_version_that_its_publisher_gave_it() -> None:
+    message = {"topic": "t", "body": 1}
+    assert headers(publishes=[{**message, "version": "1.0.0"}])["event_version"] == "1.0.0"
+    assert "event_version" not in headers(publishes=[message])
+
+
 @pytest.mark.rule("RT02")
 def test_the_correlation_id_is_that_of_the_event_that_the_node_worked_on_else_the_run_id() -> None:
     message = {"topic": "t", "body": 1}

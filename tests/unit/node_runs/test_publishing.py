@@ -75,6 +75,12 @@ def test_a_pattern_of_the_contract_is_filled_in_with_environment_and_project(tmp
     assert ended.messages("announce") == [ORDER]
 
 
+@pytest.mark.rule("RG05")
+def test_a_version_is_stored_with_its_message(tmp_path: Path) -> None:
+    versioned = {**ORDER, "version": "2.1.0"}
+    assert run(tmp_path, versioned).messages("announce") == [versioned]
+
+
 def test_the_type_is_the_topic_by_default(tmp_path: Path) -> None:
     ended = run(tmp_path, node=AnnounceTyped)
     assert ended.messages("announce") == [

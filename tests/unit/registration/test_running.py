@@ -253,7 +253,7 @@ def test_published_events_have_topic_key_and_the_revision_of_the_projection(worl
         revision = (await world.row()).revision
         assert revision == 2  # the row with the content, then its state
         for one in world.published:
-            assert one["key"] == str(node_id())
+            assert (one["key"], one["version"]) == (str(node_id()), "1.0.0")
             assert (one["body"]["revision"], one["body"]["epoch"]) == (revision, 7)
             assert one["body"]["correlation_id"] == str(introspection().correlation_id)
         assert world.published[0]["topic"] == "test.demo.onex.evt.node-registration-initiated.v1"

@@ -185,7 +185,8 @@ class PublishOutcome(NodeEffect):
         return Published(
             outcome=done.outcome,
             revision=row.revision if row is not None else None,
-            publishes=publications(done, row, topics),
+            # That of the contract: the graph has no nodes of another version.
+            publishes=publications(done, row, topics, self.version),
         )
 
     async def _store(self, done: Aggregated, context: NodeContext) -> Projection | None:

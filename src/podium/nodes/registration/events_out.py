@@ -12,7 +12,7 @@ RESULT: Final = "NodeRegistrationResultEvent"
 
 
 def publications(
-    done: Aggregated, row: Projection | None, topics: Mapping[str, str]
+    done: Aggregated, row: Projection | None, topics: Mapping[str, str], version: str
 ) -> tuple[Publication, ...]:
     """`row` is the projection as it was stored. Consumers drop late events by its revision."""
     reduced = done.reduced
@@ -28,7 +28,8 @@ def publications(
     ]
     bodies.append((RESULT, common | done.outcome.model_dump(mode="json")))
     return tuple(
-        Publication(topic=topics[name], key=common["node_id"], type=name, body=body) for name, body in bodies
+        Publication(topic=topics[name], key=common["node_id"], type=name, version=version, body=body)
+        for name, body in bodies
     )
 
 
