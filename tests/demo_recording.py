@@ -42,8 +42,8 @@ class Event(NamedTuple):
     text: str
 
 
-def record() -> list[Event]:
-    """What a user sees who types `make demo`."""
+def record(*command: str, folder: Path = ROOT) -> list[Event]:
+    """What a user sees who types `make demo`, or another command."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     environment = {
@@ -54,15 +54,15 @@ def record() -> list[Event]:
     environment |= {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
     started = time.monotonic()
     demo = subprocess.Popen(
-        ["make", "--no-print-directory", "demo"],
-        cwd=ROOT,
+        command or ["make", "--no-print-directory", "demo"],
+        cwd=folder,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=environment,
     )
     os.close(theirs)
-    events = [Event(0.0, "$ make demo\r\n")]
+    events = [] if command else [Event(0.0, "$ make demo\r\n")]
     while time.monotonic() - started < _MAX_SECONDS:
         if select.select([ours], [], [], 0.1)[0]:
             try:
@@ -104,6 +104,11 @@ class Screen:
                 self._down()
             else:
                 self._put(plain)
+
+    def text(self) -> list[str]:
+        """All lines, also those that have scrolled out of the window."""
+        lines = ([row.get(column, (" ", ""))[0] for column in range(WIDTH)] for row in self.rows)
+        return ["".join(line).rstrip() for line in lines]
 
     def visible(self) -> list[dict[int, tuple[str, str]]]:
         return self.rows[-HEIGHT:]
