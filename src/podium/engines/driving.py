@@ -91,7 +91,7 @@ async def drive_claimed(parts: LocalParts, claimed: ClaimedRun, caller: Caller) 
         world.checkpoints = CheckpointWriter(parts.store, run_id, plan, views.saved)
         is_open = run.status not in TERMINAL
         if not is_open and claimed.reopening.is_wanted:
-            await claimed.reopening.carry_out(keeper.lease)
+            await patiently(partial(claimed.reopening.carry_out, keeper.lease))
             is_open = True
         if is_open and not prepared.has_started and not claimed.control.was_queued:
             started = start_facts(

@@ -7,7 +7,7 @@ caller.
 """
 
 from podium.errors import LogMoved, PodiumError
-from podium.log.events import EventType, encode_payload
+from podium.log.events import EventType, EventWrite, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease
 from podium.log.payloads import RunReopened, payload_of
@@ -55,6 +55,7 @@ class Reopening:
         self._wanted = wanted
         self._seen = seen
         self._driver: str | None = None
+        self._unanswered: tuple[EventWrite, int] | None = None
         self.run_id: RunId = seen.identity.run_id
 
     @property
@@ -81,25 +82,38 @@ class Reopening:
         return run
 
     async def carry_out(self, lease: Lease) -> None:
-        """Record it under the lease. The end itself says which opening it closed."""
+        """Record it under the lease. The end itself says which opening it closed. May be repeated if the store
+        did not answer.
+        """
         while True:
-            run = await self._store.get_run(self.run_id)
-            end = await last_end(self._store, run)
-            if end is None or end.run_seq != self._wanted:
-                raise NotAsDecided(await self._reopened_elsewhere(run))
-            payload = {"terminalSeq": end.run_seq, "by": holders.describe(lease.owner)}
-            write = new_event(
-                run.identity,
-                EventType.RUN_REOPENED,
-                timestamp(self._clock.now()),
-                encode_payload(payload),
-                attempt=end.logical_attempt_id + 1,
-            )
+            # What may have been stored without an answer is appended again: a new check would take our own reopening
+            # for that of another process.
+            write, after = self._unanswered or await self._write(lease)
+            self._unanswered = write, after
             try:
-                await self._store.append(self.run_id, [write], fence=lease.fence, after=run.head)
+                (appended,) = await self._store.append(self.run_id, [write], fence=lease.fence, after=after)
             except LogMoved:
+                self._unanswered = None
                 continue  # an alert, or another reopening: check again
-            return
+            self._unanswered = None
+            if appended.record.event_id == write.event_id:
+                return
+
+    async def _write(self, lease: Lease) -> tuple[EventWrite, int]:
+        """The reopening, and the record that it comes after."""
+        run = await self._store.get_run(self.run_id)
+        end = await last_end(self._store, run)
+        if end is None or end.run_seq != self._wanted:
+            raise NotAsDecided(await self._reopened_elsewhere(run))
+        payload = {"terminalSeq": end.run_seq, "by": holders.describe(lease.owner)}
+        write = new_event(
+            run.identity,
+            EventType.RUN_REOPENED,
+            timestamp(self._clock.now()),
+            encode_payload(payload),
+            attempt=end.logical_attempt_id + 1,
+        )
+        return write, run.head
 
     async def _note_driver(self) -> None:
         held = await self._store.held_lease(self.run_id)

@@ -21,6 +21,7 @@ from tests.unit.driving.scripted import WallClock
 
 KEY = "concurrency: {{key: k, limit: 1, on_conflict: {}}}\n"
 STEPS = "steps: [{name: A, set: {x: 1}}, {name: B, set: {y: 2}}]"
+FAILING = "steps: [{name: A, set: {x: 1}, on: {success: {error: no}}}]"
 
 
 class AwayFromACall(MemoryStore):
@@ -36,6 +37,11 @@ class AwayFromACall(MemoryStore):
     def go_away(self, call: int, seconds: float) -> None:
         """`call`: 0 is the next one."""
         self._left, self._seconds = call, seconds
+
+    def come_back(self) -> bool:
+        """Whether it was away."""
+        self._left, was_away, self.until = None, self.until > 0, 0.0
+        return was_away
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -66,8 +72,8 @@ class Site:
         )
         self.notices: list[Notice] = []
 
-    async def create(self, run_id: str, head: str = "") -> RunId:
-        source = f'version: "2.0"\nname: w\n{head}{STEPS}'.encode()
+    async def create(self, run_id: str, head: str = "", steps: str = STEPS) -> RunId:
+        source = f'version: "2.0"\nname: w\n{head}{steps}'.encode()
         plan = load_workflow(source, "w.yaml", workspace=Path()).plan
         assert plan is not None
         request = RunRequest(plan, run_id=run_id, source=source)
@@ -91,6 +97,29 @@ def test_a_run_completes_whichever_call_of_its_driver_the_store_does_not_answer(
 
     calls = 0
     while run_virtually(drive_with_outage(calls)):
+        calls += 1
+    assert calls > 10
+
+
+@pytest.mark.rule("OP01")
+@pytest.mark.parametrize("does_act", [False, True])
+def test_a_run_is_reopened_once_whichever_call_the_store_does_not_answer(
+    tmp_path: Path, *, does_act: bool
+) -> None:
+    async def reopen_with_outage(call: int) -> bool:
+        site = Site(tmp_path / str(call), does_act=does_act)
+        run_id = await site.create("r1", steps=FAILING)
+        assert await site.drive(run_id) == "RunFailed"
+        end = (await site.store.get_run(run_id)).head
+        site.store.go_away(call, 20)
+        assert (await site.engine.drive(run_id, reopen=end)).event_type == "RunFailed"
+        was_away = site.store.come_back()
+        recorded = [record.event_type for record in await site.store.read(run_id)]
+        assert (recorded.count("RunReopened"), recorded.count("RunFailed")) == (1, 2), call
+        return was_away
+
+    calls = 0
+    while run_virtually(reopen_with_outage(calls)):
         calls += 1
     assert calls > 10
 
