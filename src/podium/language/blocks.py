@@ -225,7 +225,7 @@ def _check_keys(step: Declared, context: WorkflowContext) -> None:
             problems.error(
                 Code.KEY_DOES_NOT_FIT,
                 entry.key,
-                f"{quoted(key)} means nothing for {_describe_action(step.action)}.",
+                f"{quoted(key)} means nothing for {_describe_action(step)}.",
                 _where_it_fits(key, step.action),
             )
 
@@ -248,22 +248,25 @@ def _report_no_action(step: Declared, problems: Problems) -> None:
         )
 
 
-def _describe_action(action: str) -> str:
-    match action:
+def _describe_action(step: Declared) -> str:
+    match step.action:
         case "gate":
             return "a step without an action"
         case "agent":
             return "an agent step"
         case "steps":
             return "a group of steps"
-        case _:
+        case "command" if "shell" in step.node.entries:
+            return "a step with 'shell'"
+        case action:
             return f"a step with '{action}'"
 
 
 def _where_it_fits(key: str, action: str) -> str:
     if action in RECORDS and key in RECORDS[action].fields:
         return f"Move it into {quoted(action)}."
-    actions = ["prompt" if other == "agent" else other for other, keys in BESIDE.items() if key in keys]
+    written = {"agent": "prompt", "command": "command, shell"}
+    actions = [written.get(other, other) for other, keys in BESIDE.items() if key in keys]
     return f"Remove it; it goes with: {', '.join(actions)}."
 
 
