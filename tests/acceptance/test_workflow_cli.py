@@ -274,6 +274,22 @@ def test_names_beyond_ascii_are_drawn_whatever_the_terminal_says(folder: Path) -
     assert "[Grün]" in done.stdout.decode()
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "ascii:surrogateescape"])
+def test_a_locale_without_the_letters_of_a_table_gets_them_escaped(tmp_path: Path, encoding: str) -> None:
+    """The second is what Python uses in the locale C without its UTF-8 mode."""
+    (tmp_path / "w.yaml").write_text(
+        'version: "2.0"\nname: w\nsteps:\n  - {name: Grün, command: [echo]}\n', "utf-8"
+    )
+    podium("run", "w.yaml", "--run-id", "w-1", cwd=tmp_path)
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = subprocess.run(
+        [*PODIUM, "timeline", "w-1"], cwd=tmp_path, capture_output=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Gr\\xfcn" in done.stdout
+    assert b"\\u2501" in done.stdout
+
+
 # --- init -----------------------------------------------------------------------------------------
 
 

@@ -336,12 +336,18 @@ def _open_closed_streams() -> None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
+# The encodings that have all letters.
+_ALL_LETTERS: Final = frozenset({"utf-8", "utf8"})
+
+
 def _print_any_name() -> None:
-    """Names of files may contain bytes that are not text: they are printed escaped instead of ending the
-    command.
+    """Names of files may contain bytes that are not text, and output may be restricted to the letters of a
+    locale: the rest is printed escaped instead of ending the command.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, TextIOWrapper) and (
+            stream.errors == "strict" or stream.encoding.lower() not in _ALL_LETTERS
+        ):
             stream.reconfigure(errors="backslashreplace")
 
 
