@@ -23,6 +23,7 @@ from podium.cli.progress import Lines, line_of, people_read, print_reuse, retrie
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.payloads import StepEnd, payload_of
+from podium.log.transitions import RUN_ENDS
 from podium.log.usage import charged_steps, describe_usage
 from podium.machine.obligations import Obligation
 from podium.machine.progress import Progress
@@ -98,6 +99,9 @@ class LiveView(Lines):
             else:
                 self._since.pop((record.step_id or "", record.logical_attempt_id), None)
                 self._show(record, retried, describe_usage(used.get(record.step_id or "", {})))
+        if records and records[-1].event_type in RUN_ENDS:
+            # The driver reports no progress of a run that has ended, and the view may be open a few seconds more.
+            self._progress = _WAITING
         print_reuse(records)
 
     def progress(self, progress: Progress) -> None:

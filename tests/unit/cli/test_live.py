@@ -176,6 +176,17 @@ def test_what_is_typed_is_not_drawn_over_while_nothing_else_changes(tmp_path: Pa
     view._live.stop()
 
 
+def test_nothing_runs_in_the_view_of_a_run_that_has_ended(tmp_path: Path) -> None:
+    """The process may still deliver notifications while the view is open."""
+    view = LiveView(tmp_path, "w")
+    view._console = Console(file=StringIO(), force_terminal=True, width=80, height=20)
+    view.progress(Progress(_tasks("Build"), (LoopProgress("L", 2, 1, 0),)))
+    assert len(view._lines(view._console.size)) > 1
+    view.observe([record_of(1, EventType.RUN_COMPLETED, None, 0, {}, START)])
+    (line,) = view._lines(view._console.size)
+    assert line.plain.endswith(" s")
+
+
 def test_a_long_question_keeps_the_answers_that_it_takes() -> None:
     question = f"waiting for your approval: {'Ship it? ' * 20}[y/n/details]"
     progress = Progress([Obligation("approval", "Ask")])
