@@ -326,7 +326,7 @@ _ON_TEMPORAL: Final[list[Fault]] = [
     fault(
         "EN20",
         "a run whose plan is refused stays pending",
-        swap(f"{_OPENING}._fail", "run.status not in _NOT_STARTED", "True"),
+        swap(f"{_OPENING}._fail", "run.status not in NOT_STARTED", "True"),
     ),
     fault(
         "EN20",

@@ -170,7 +170,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G19",
         "a worker takes the plan that the store has",
-        swap("runtime/plan_loading.py:PlanLoader._plan_of", "run.status in _NOT_STARTED", "False"),
+        swap("runtime/plan_loading.py:PlanLoader._plan_of", "run.status in NOT_STARTED", "False"),
     ),
     fault(
         "G19",

@@ -408,7 +408,7 @@ CHANGES = [
     ),
     Change(
         "a_signal_lets_a_host_look_at_a_run_that_may_not_start_yet",
-        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "chosen.row.status in has_started", "True"),
+        swap("stores/memory/pools.py:MemoryPools._next_of_pool", "chosen.row.status in IN_PROGRESS", "True"),
     ),
     Change(
         "leases_are_renewed_together_and_those_that_were_lost_are_left_out",

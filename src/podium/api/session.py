@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from podium.log.ids import RunId
-from podium.log.transitions import RunStatus
+from podium.log.transitions import TERMINAL
 from podium.operations.drive import LOOK_SECONDS, OnDriving, ReadyRun, Watch, drive
 from podium.operations.parts import Parts
 from podium.operations.results import Event, Result, events_from, read_result
@@ -108,7 +108,7 @@ class Drive:
         if self.task is not None:
             return self.task.done()
         run = await self._session.parts.store.get_run(self.run_id)
-        return run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+        return run.status in TERMINAL
 
     def _forget(self, task: "asyncio.Task[RunEnded]") -> None:
         """A program may start any number of runs before it closes the store: only errors are kept until then."""

@@ -25,9 +25,9 @@ from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.payloads import StepStarted, payload_of
 from podium.log.transitions import RUN_ENDS, STEP_ENDS
+from podium.machine.obligations import FOR_A_PERSON
 from podium.operations.explaining import Reason
 from podium.operations.inputs import parse_inputs
-from podium.operations.persons_turn import FOR_A_PERSON
 from podium.operations.why import why_of
 from podium.operations.workflows import load_workflow
 from podium.plan.plan import Plan

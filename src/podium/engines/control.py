@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from podium.errors import PodiumError
 from podium.log.events import EventType
 from podium.log.ids import RunId
-from podium.machine.obligations import Obligation
+from podium.machine.obligations import FOR_A_PERSON, MOVING, Obligation
 from podium.machine.progress import Progress
 from podium.ports.store import Store
 from podium.runtime.drive import Driver
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from podium.access.actors import Actor
 
 _IDLE_SECONDS: Final = 0.1
-_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
-# Obligations that are handled even while a run is held. Tasks that wait for a slot also wait for the end of
-# the hold.
-_MOVING: Final = frozenset({"probe", "record", "start"})
 
 
 class Control:
@@ -92,11 +88,11 @@ def idle_because(owed: Sequence[Obligation]) -> str | None:
     """The reason why nothing in the run can continue by itself; None if something can, or is about to."""
     kinds = {one.kind for one in owed}
     if "hold" in kinds:
-        if kinds & _MOVING:
+        if kinds & MOVING:
             return None
         out_of_money = any(one.kind == "hold" and one.subject == "budget" for one in owed)
         return "out of budget" if out_of_money else "paused"
-    return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
+    return "waiting" if kinds & FOR_A_PERSON and kinds <= FOR_A_PERSON | {"limit"} else None
 
 
 async def report_waiting(driver: Driver, on_waiting: Callable[[Progress], None]) -> None:

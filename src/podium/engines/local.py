@@ -28,7 +28,7 @@ from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE
 from podium.log.runs import Run
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import NOT_STARTED, TERMINAL
 from podium.machine.progress import Progress
 from podium.plan.capabilities import check_capabilities
 from podium.plan.plan import Concurrency, Plan
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 LEASE: Final = DRIVER_LEASE
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 _LOOK_SECONDS: Final = 0.1
 
 
@@ -196,7 +195,7 @@ class LocalEngine:
                 await store.release(lease)  # while it waits, it belongs to no process
                 lease = None
             # A new run can be cancelled while it waits for a slot; a resumed one keeps its status.
-            may_wait = run.status in _NOT_STARTED and (claim.slots is not None or run.needs_approval)
+            may_wait = run.status in NOT_STARTED and (claim.slots is not None or run.needs_approval)
             if may_wait and caller.on_driving is not None:
                 caller.on_driving(control)
             if run.waits_for_approval:

@@ -8,7 +8,7 @@ forever.
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,7 @@ from podium.log.ids import RunId
 from podium.log.leases import Lease
 from podium.log.payloads import Signal, fields_of, payload_of
 from podium.log.runs import Run
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import NOT_STARTED, TERMINAL
 from podium.machine import Machine
 from podium.machine.answers import failure_payload
 from podium.machine.following import signal_wake_up
@@ -42,7 +42,6 @@ from podium.runtime.world import World
 from podium.runtime.writing import new_event
 
 PlanOf: TypeAlias = Callable[[Run, Contents], Awaitable[Plan]]
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class NotItsExecution(PodiumError):
@@ -98,7 +97,7 @@ class Opening:
         require_provider(run, self._provider)
         if run.status in TERMINAL:
             return NotOpened.OVER
-        if run.needs_approval and run.status in _NOT_STARTED:
+        if run.needs_approval and run.status in NOT_STARTED:
             await self._drop_wake_ups(run)
         stop = await stop_signal(self._store, run) if run.waits_for_approval else None
         if run.waits_for_approval and stop is None:
@@ -164,7 +163,7 @@ class Opening:
             return await self._take(run_id, claimant, slots=limit)
 
         lease: Lease | None
-        if plan.concurrency is None or run.status not in _NOT_STARTED or not starts:
+        if plan.concurrency is None or run.status not in NOT_STARTED or not starts:
             lease = await claim()
         else:
             waiter = SlotWaiter(
@@ -212,7 +211,7 @@ class Opening:
         await self._store.append(lease.run_id, [write], fence=lease.fence)
 
     async def _fail(self, run: Run, claimant: Claimant, error: PodiumError) -> NotOpened:
-        if run.status not in _NOT_STARTED:
+        if run.status not in NOT_STARTED:
             raise error  # it continues as soon as what is missing is available
         payload = failure_payload(1, error.code, str(error), reason="not started")
         return await self._end(run, claimant, EventType.RUN_FAILED, payload)

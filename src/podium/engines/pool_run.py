@@ -24,7 +24,7 @@ from podium.log.leases import Lease
 from podium.log.notes import RunNotes
 from podium.log.payloads import fields_of
 from podium.log.times import Timestamp, moment, timestamp
-from podium.log.transitions import RunStatus
+from podium.log.transitions import NOT_STARTED
 from podium.machine.answers import failure_payload
 from podium.machine.commands import SetTimer
 from podium.plan.loading import PlanVersionUnknown
@@ -46,7 +46,6 @@ from podium.runtime.writing import new_event
 from podium.text import typed_reason
 
 STOPPED: Final = "the host was stopped"
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 # A run that has to wait longer than this leaves its slot.
 _SHORT_WAIT_SECONDS: Final = 2.0
 # How long hosts leave a run alone that needs a newer Podium than the one that has claimed it.
@@ -279,7 +278,7 @@ class PoolRun:
         if artifacts is None:
             return None
         generation = self.keeper.lease.fence.generation
-        is_new = self._run.status in _NOT_STARTED
+        is_new = self._run.status in NOT_STARTED
         return LogShipper(self._directory.steps, artifacts.log_segments, generation, is_new=is_new)
 
     async def _open_views(
@@ -313,7 +312,7 @@ class PoolRun:
 
     async def _first_records(self) -> list[EventRecord]:
         run = self._run
-        if run.head < READ_BATCH and run.status in _NOT_STARTED:
+        if run.head < READ_BATCH and run.status in NOT_STARTED:
             self._read_before = await self._store.read(self.run_id, limit=READ_BATCH)
             return self._read_before
         kinds = (EventType.RUN_QUEUED, EventType.RUN_STARTED)
@@ -326,7 +325,7 @@ class PoolRun:
         """It would fail in the same way on every host, so it ends, and a person can resume it."""
         code = error.code if isinstance(error, PodiumError) else "INTERNAL_ERROR"
         text = str(error) if isinstance(error, PodiumError) else typed_reason(error)
-        reason = "not started" if self._run.status in _NOT_STARTED else "not continued"
+        reason = "not started" if self._run.status in NOT_STARTED else "not continued"
         try:
             await self._end(EventType.RUN_FAILED, failure_payload(1, code, text, reason=reason))
         except PodiumError:

@@ -32,6 +32,7 @@ from podium.log.snapshots import (
 from podium.log.times import Timestamp
 from podium.log.transitions import (
     AFTER_THE_END,
+    IN_PROGRESS,
     RUN_TRANSITIONS,
     STEP_TRANSITIONS,
     TERMINAL,
@@ -180,7 +181,6 @@ _ALERTED: Final = EventType.ALERT_RAISED.value
 _INTERRUPTED: Final = EventType.STEP_INTERRUPTED.value
 _LEGAL_AFTER_THE_END: Final = frozenset(str(event_type) for event_type in AFTER_THE_END)
 _KNOWN: Final = frozenset(event_type.value for event_type in EventType)
-_OPEN_FOR_STEPS: Final = frozenset({RunStatus.RUNNING, RunStatus.PAUSED})
 
 
 class _Fold:
@@ -215,7 +215,7 @@ class _Fold:
         transition = STEP_TRANSITIONS.get(event_type)
         if transition is not None:
             step_id = record.step_id
-            if step_id is None or self._status not in _OPEN_FOR_STEPS:
+            if step_id is None or self._status not in IN_PROGRESS:
                 self._illegal(record)
                 return True
             step = self._touched.get(step_id)

@@ -29,7 +29,10 @@ class StepStatus(StrEnum):
 
 
 NOT_STARTED: Final = frozenset({RunStatus.PENDING, RunStatus.APPROVED})
+# Started, and not ended.
+IN_PROGRESS: Final = frozenset({RunStatus.RUNNING, RunStatus.PAUSED})
 TERMINAL: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+OPEN: Final = NOT_STARTED | IN_PROGRESS
 ENDED: Final = frozenset({StepStatus.SUCCESS, StepStatus.FAILED, StepStatus.SKIPPED})
 
 _P, _A, _R, _H = RunStatus.PENDING, RunStatus.APPROVED, RunStatus.RUNNING, RunStatus.PAUSED

@@ -1,7 +1,7 @@
 """Why a run waits, as `podium why` shows it. An open run always has at least one reason."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,12 @@ WaitingFor: TypeAlias = Literal[
     "start",
     "plan_approval",
 ]
+
+# Only a person can end these waits.
+FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt", "plan_approval"})
+# While one of these is owed, a held run continues by itself. A task does not count: a killed driver may have
+# left it, and it runs again only when the hold is over. Tasks that wait for a slot also wait for that.
+MOVING: Final = frozenset({"probe", "record", "start"})
 
 
 class Obligation(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, HeldLease
 from podium.log.runs import Run
 from podium.log.times import Timestamp, moment, timestamp
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import IN_PROGRESS, TERMINAL
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.other_engines import is_elsewhere, owner_of
@@ -55,7 +55,7 @@ class RunDriver:
 async def open_driver(store: Store, run: Run) -> RunDriver | None:
     """The process that waits with the run for a slot; else the one that drives it, or the last one that did."""
     waiting = await _in_line(store, run)
-    if waiting is not None or run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
+    if waiting is not None or run.status not in IN_PROGRESS:
         return waiting
     return await driver_of(store, run)
 

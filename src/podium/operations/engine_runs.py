@@ -12,7 +12,7 @@ from podium.log.engines import EngineRunRef, local_ref
 from podium.log.plan_refs import PlanRef
 from podium.log.runs import Run
 from podium.log.snapshots import RunStatusSnapshot
-from podium.log.transitions import RunStatus
+from podium.log.transitions import NOT_STARTED
 from podium.operations.cancel import cancel_run
 from podium.operations.drive import ReadyRun
 from podium.operations.inputs import check_inputs
@@ -24,8 +24,6 @@ from podium.plan.capabilities import CapabilityNotSupported, check_capabilities
 from podium.ports.engine import RunContext, RunRequest, SignalRequest
 from podium.runtime.plan_loading import PlanLoader
 from podium.runtime.run_status import run_of_reference, status_of_reference
-
-_NOT_STARTED = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class EngineRuns:
@@ -50,7 +48,7 @@ class EngineRuns:
             )
         await may_start(self._parts, context.tenant_id)
         run = await self._existing(plan_ref, context) or await self._create(plan_ref, context)
-        if run.status in _NOT_STARTED:
+        if run.status in NOT_STARTED:
             await self._begin(ReadyRun(run.identity.run_id))
         return run.engine or local_ref(run.identity.run_id)
 

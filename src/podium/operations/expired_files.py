@@ -16,7 +16,7 @@ from podium.log.artifacts import ArtifactKind, ArtifactRef
 from podium.log.ids import RunId
 from podium.log.runs import Run, RunQuery
 from podium.log.times import Timestamp, timestamp
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import OPEN, TERMINAL, RunStatus
 from podium.operations.parts import Parts
 from podium.operations.run_files import is_unchanged
 from podium.ports.artifacts import ArtifactBucket
@@ -26,8 +26,6 @@ from podium.runtime.run_artifacts import part_name
 from podium.runtime.rundir import PathRefused, RunDirectory, inside
 from podium.runtime.spilling import spilled_refs
 from podium.runtime.step_files import recorded_in
-
-_OPEN = frozenset(RunStatus) - TERMINAL
 
 
 class ExpiredFile(NamedTuple):
@@ -92,7 +90,7 @@ async def _expired_files(parts: Parts, run: Run, now: Timestamp) -> list[Expired
 async def _repeated_by_open_runs(parts: Parts, tenant_id: str) -> set[RunId]:
     """The runs whose results open runs were asked to reuse: an open run takes files over when it starts."""
     needed: set[RunId] = set()
-    async for run in _runs(parts, tenant_id, _OPEN):
+    async for run in _runs(parts, tenant_id, OPEN):
         run_id: RunId | None = run.identity.run_id
         while run_id is not None:
             try:

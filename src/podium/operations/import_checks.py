@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from podium.access.operations import IMPORT, SIGNALS
 from podium.access.policy import TenantRules
 from podium.log.runs import NewRun
-from podium.log.transitions import RunStatus, run_status_after
+from podium.log.transitions import NOT_STARTED, RunStatus, run_status_after
 from podium.operations.access import NotAllowed
 from podium.operations.parts import Parts
 from podium.operations.signed_runs import check_imported
-from podium.operations.start import NOT_STARTED
 from podium.plan.loading import read_plan
 from podium.runtime.plan_file import PLAN
 

@@ -17,7 +17,7 @@ from podium.expressions.evaluate import EvaluationError
 from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.runs import Run, RunQuery
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import OPEN
 from podium.operations.drive import ReadyRun, Watch, drive
 from podium.operations.driving import open_driver
 from podium.operations.event_requests import Poison, request_for, was_started_by
@@ -41,7 +41,6 @@ _RECOVERY_SECONDS: Final = 10.0
 _POISON: Final = (InvalidEvent, InvalidId, EvaluationError, NotCanonical)
 # Not caused by the message: retried without a limit.
 _AWAY: Final = (StoreUnavailable, BusUnavailable)
-_OPEN: Final = frozenset(set(RunStatus) - set(TERMINAL))
 
 
 class ListenerView:
@@ -240,7 +239,7 @@ class Listener:
         plan_id, tenant_id = self._template.plan.metadata.plan_id, self._template.tenant_id
         cursor = None
         while True:
-            query = RunQuery(plan_id=plan_id, statuses=_OPEN, cursor=cursor)
+            query = RunQuery(plan_id=plan_id, statuses=OPEN, cursor=cursor)
             page = await self._parts.store.runs.page(tenant_id, query)
             for run in page.runs:
                 if len(self._driving) >= self._slots:

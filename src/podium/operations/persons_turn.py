@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING, Final
 from podium.log.events import EventRecord, EventType
 from podium.log.notes import RunNotes
 from podium.log.payloads import StepStarted, payload_of
-from podium.machine.obligations import Obligation
+from podium.machine.obligations import FOR_A_PERSON, MOVING, Obligation
 from podium.machine.progress import Progress
 from podium.text import visible
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
-FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt", "plan_approval"})
-# While one of these is owed, a held run continues by itself. A task does not count: a killed driver may have
-# left it, and it runs again only when the hold is over.
-_MOVING: Final = frozenset({"probe", "record", "start"})
 # While one of these is owed, nothing is asked at the terminal: the question would be lost in the output.
-_RUNNING: Final = _MOVING | {"task", "slot"}
+_RUNNING: Final = MOVING | {"task", "slot"}
 
 
 class PersonsTurn:
@@ -47,7 +43,7 @@ class PersonsTurn:
 
     def owed(self, progress: Progress) -> None:
         obligations = progress.owed
-        moves = any(one.kind in _MOVING for one in obligations)
+        moves = any(one.kind in MOVING for one in obligations)
         wanted = [
             one for one in obligations if one.kind in FOR_A_PERSON or (one.kind == "hold" and not moves)
         ]

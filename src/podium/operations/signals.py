@@ -20,7 +20,7 @@ from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.log.runs import Run
 from podium.log.times import timestamp
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import NOT_STARTED, TERMINAL
 from podium.operations.access import Access, NotAllowed
 from podium.operations.alerts import escalation
 from podium.operations.parts import Parts
@@ -55,7 +55,6 @@ ABOUT_A_STEP: Final = frozenset(
 _NEVER_TOO_MANY: Final = frozenset({"CANCEL", "EMERGENCY_STOP"})
 # Signals without an effect before the start. A run in progress always accepts them, however fast it moves.
 _UNDER_WAY: Final = frozenset({"PAUSE", "RESUME"})
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 # If the log grows faster than a signal can be checked, it is only made sure that its id is new,
 _MAX_RECHECKS: Final = 5
 # and finally not even that.
@@ -264,7 +263,7 @@ async def _about_run(
     machine_of: MachineOf,
 ) -> _Ready:
     """With the plan: check whether the machine objects."""
-    if signal.signal_type in _UNDER_WAY and run.status in _NOT_STARTED:
+    if signal.signal_type in _UNDER_WAY and run.status in NOT_STARTED:
         raise SignalWouldBeIgnored(
             f"run {run.identity.run_id!r} has not started ({run.status.value.lower()}); send {signal.signal_type} when "
             f"it has, or stop it with `podium cancel {run.identity.run_id}`"

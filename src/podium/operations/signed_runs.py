@@ -21,9 +21,9 @@ from podium.log.payloads import SignedBy
 from podium.log.plan_refs import PlanRef
 from podium.log.runs import Run
 from podium.log.times import Timestamp, timestamp
+from podium.log.transitions import NOT_STARTED
 from podium.operations.parts import Parts
 from podium.operations.signing import verify_plan
-from podium.operations.start import NOT_STARTED
 from podium.plan.loading import plan_bytes, read_plan
 from podium.plan.plan import Plan
 from podium.plan.references import reference_to

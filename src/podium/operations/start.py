@@ -1,21 +1,19 @@
 """Starts a run of a workflow."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from podium.log.ids import RunId
 from podium.log.runs import Run
-from podium.log.transitions import RunStatus
+from podium.log.transitions import NOT_STARTED
 from podium.operations.drive import ReadyRun
 from podium.operations.parts import Parts
 from podium.ports.engine import Notice, RunRequest
 
 if TYPE_CHECKING:
     from podium.access.operations import OperationName
-
-NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:

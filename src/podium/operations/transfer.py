@@ -19,7 +19,7 @@ from podium.log.events import EventType, EventWrite
 from podium.log.ids import DEFAULT_TENANT
 from podium.log.payloads import RunQueued, read_as
 from podium.log.runs import NewRun, RunQuery
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import OPEN
 from podium.operations.parts import Parts
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
@@ -40,7 +40,6 @@ _PAGE: Final = 200
 # Parts of a path, and not names.
 _NO_NAMES: Final = frozenset({"", ".", ".."})
 # Runs that continue; the others are only read.
-_OPEN: Final = frozenset(RunStatus) - TERMINAL
 
 
 class InvalidExport(PodiumError):
@@ -120,7 +119,7 @@ async def keep_open_runs(store: Store, runs: Path, folder: MakeFolder) -> None:
     """Copy plans and large values of earlier versions' runs, which are in run directories only, into the
     store.
     """
-    query = RunQuery(statuses=_OPEN, limit=_PAGE)
+    query = RunQuery(statuses=OPEN, limit=_PAGE)
     while True:
         page = await store.runs.page(DEFAULT_TENANT, query)
         for run in page.runs:

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from podium.log.runs import Run, RunQuery
-from podium.log.transitions import RunStatus
+from podium.log.transitions import IN_PROGRESS, NOT_STARTED, RunStatus
+from podium.machine.obligations import FOR_A_PERSON
 from podium.operations.driving import RunDriver, open_driver
 from podium.operations.explaining import Reason, reason_for, substatus_of
 from podium.operations.parts import Parts
@@ -20,9 +21,8 @@ from podium.runtime.plan_approval import waiting_for_approval
 from podium.runtime.plan_file import PlanMissing
 
 _FOR_AN_OPERATOR: Final = frozenset({"operator", "doubt"})
-_FOR_A_PERSON: Final = _FOR_AN_OPERATOR | {"approval"}
-_NOT_STARTED: Final = frozenset({RunStatus.PENDING, RunStatus.APPROVED})
-_OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.PAUSED})
+# Of runs that may wait for a person.
+_MAY_WAIT: Final = IN_PROGRESS | {RunStatus.PENDING}
 # Runs that are examined for one answer.
 _PAGE: Final = 50
 _MAX_PAGES: Final = 20
@@ -61,7 +61,7 @@ async def _waits(
     parts: Parts, run: Run, may_wait: Callable[[Plan], bool], kinds: frozenset[str]
 ) -> tuple[Reason, ...]:
     """What a running run waits for, of these kinds. The log is read only if its plan has such steps."""
-    if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
+    if run.status not in IN_PROGRESS:
         return ()
     run_id = run.identity.run_id
     try:
@@ -82,7 +82,7 @@ async def needing(
 
     Only the log says what a step waits for, so a bounded number of open runs is examined for each page.
     """
-    statuses = (query.statuses or _OPEN) & _OPEN
+    statuses = (query.statuses or _MAY_WAIT) & _MAY_WAIT
     query = replace(query, statuses=statuses, limit=min(query.limit, _PAGE))
     found: list[Obstacles] = []
     if not statuses:
@@ -100,11 +100,11 @@ async def needing(
 
 
 async def _waits_for_person(parts: Parts, run: Run, *, approval_only: bool) -> tuple[Reason, ...]:
-    if run.status in _NOT_STARTED:
+    if run.status in NOT_STARTED:
         return await _waits_for_operator(parts, run)
     if approval_only:
         return await _waits(parts, run, _asks, frozenset({"approval"}))
-    return await _waits(parts, run, _may_need_person, _FOR_A_PERSON)
+    return await _waits(parts, run, _may_need_person, FOR_A_PERSON)
 
 
 def _may_need_person(plan: Plan) -> bool:

@@ -19,7 +19,7 @@ from podium.errors import PodiumError
 from podium.log.plan_refs import PlanRef, check_plan_ref
 from podium.log.runs import Run
 from podium.log.times import Timestamp
-from podium.log.transitions import RunStatus
+from podium.log.transitions import NOT_STARTED
 from podium.plan.loading import read_plan
 from podium.plan.plan import Plan
 from podium.plan.references import (
@@ -37,7 +37,6 @@ from podium.runtime.plan_file import accepted_hashes, plan_content
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_CACHED: Final = 32
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class FetchedPlan(msgspec.Struct, frozen=True):
@@ -97,7 +96,7 @@ class PlanLoader:
             raise
 
     async def _plan_of(self, run: Run, contents: Contents) -> Plan:
-        if run.plan_ref is not None and run.plan_ref.uri and run.status in _NOT_STARTED:
+        if run.plan_ref is not None and run.plan_ref.uri and run.status in NOT_STARTED:
             return (await self.fetch(run.plan_ref)).plan
         content = await plan_content(contents, None, run)
         actual = sha256(content).hexdigest()

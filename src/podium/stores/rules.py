@@ -34,7 +34,15 @@ from podium.log.outbox import BusFilter
 from podium.log.payloads import RunApproved, RunStarted, read_as
 from podium.log.runs import NewRun, Run, request_id_of
 from podium.log.times import Timestamp
-from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TASK_ENDS, TERMINAL, RunStatus, run_status_after
+from podium.log.transitions import (
+    EXCLUDED_BY,
+    IN_PROGRESS,
+    STEP_ENDS,
+    TASK_ENDS,
+    TERMINAL,
+    RunStatus,
+    run_status_after,
+)
 from podium.ports.store import AppendedEvent, SlotLine
 
 # Rows of the outbox per transaction when a bus is filled or removed, so that others can write in between.
@@ -191,12 +199,11 @@ def check_ends(fresh: Sequence[EventWrite], fence: Fence | None, is_held: Callab
 
 # Events that let a run work: its start, and its reopening.
 _OPENS: Final = frozenset({EventType.RUN_STARTED.value, EventType.RUN_REOPENED.value})
-_WORKS: Final = frozenset({RunStatus.RUNNING, RunStatus.PAUSED})
 
 
 def opens(before: RunStatus, fresh: Sequence[EventWrite]) -> bool:
     """Whether these events let a run work that does not: then an approval that it needs has to be in the log."""
-    if before in _WORKS or status_after(before, fresh) is before:
+    if before in IN_PROGRESS or status_after(before, fresh) is before:
         return False
     return any(write.event_type in _OPENS for write in fresh)
 

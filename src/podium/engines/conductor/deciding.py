@@ -21,6 +21,7 @@ from podium.log.leases import Fence
 from podium.machine.answers import stop_code
 from podium.machine.commands import CancelTask, Probe, RunTask
 from podium.machine.following import Abandoned
+from podium.machine.obligations import MOVING
 from podium.machine.task_queue import TaskKey
 from podium.ports.log_fields import about
 from podium.runtime.attempt_lease import AttemptTakenOver
@@ -37,7 +38,7 @@ STAY_SECONDS: Final = 5.0
 _PAUSE: Final = 0.2
 _MAX_PAUSE: Final = 2.0
 # While one of these is owed, something is about to happen.
-_MOVING: Final = frozenset({"task", "record", "probe", "start"})
+_SOON: Final = MOVING | {"task"}
 
 
 class DecidingLoop(RunLoop):
@@ -126,7 +127,7 @@ class DecidingLoop(RunLoop):
         owed = {one.kind for one in machine.obligations()}
         soon = self.next_timer()
         return (
-            bool(owed & _MOVING)
+            bool(owed & _SOON)
             or ("slot" in owed and not machine.hold.reasons)
             or (soon is not None and soon <= STAY_SECONDS)
         )

@@ -1,14 +1,11 @@
 """Whether a run is about to change a node: a change on one side only is then not a difference."""
 
-from typing import Final
 from uuid import UUID
 
 from podium.log.runs import RunQuery
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import OPEN
 from podium.operations.registration.place import Place
 from podium.ports.store import Store
-
-_OPEN: Final = frozenset(RunStatus) - TERMINAL
 
 
 class OpenRuns:
@@ -30,7 +27,7 @@ class OpenRuns:
             project_id=self._place.namespace,
             environment_id=self._place.env,
             pool=self._place.pool,
-            statuses=_OPEN,
+            statuses=OPEN,
             # The id of a run request contains that of its node.
             text=str(node_id),
             limit=1,

@@ -12,7 +12,7 @@ from podium.errors import PodiumError, RunNotFound, RunRequestPruned
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE
 from podium.log.tracing import TRACEPARENT
-from podium.log.transitions import RunStatus
+from podium.log.transitions import NOT_STARTED
 from podium.nodes.registration.intake import RunStart
 from podium.operations.parts import Parts
 from podium.operations.registration.consuming import wait_for_stop
@@ -26,7 +26,6 @@ from podium.runtime.reopening import Reopening
 _LOOK_SECONDS: Final = 1.0
 # Maximum number of runs to examine each time.
 _MAX_LOOKED_AT: Final = 50
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class PoolView(HostView):
@@ -115,7 +114,7 @@ class PoolRuns:
 
     async def _look_at(self, run_id: RunId) -> None:
         try:
-            is_waiting = (await self._parts.store.get_run(run_id)).status in _NOT_STARTED
+            is_waiting = (await self._parts.store.get_run(run_id)).status in NOT_STARTED
         except RunNotFound:
             is_waiting = False
         if not is_waiting:

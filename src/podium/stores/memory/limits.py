@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from podium.log.transitions import RunStatus
+from podium.log.transitions import IN_PROGRESS
 from podium.ports.clock import Clock
 from podium.ports.store import Limit
 from podium.stores import rules, texts
@@ -29,7 +29,7 @@ class MemoryLimits(MemoryState):
         return self._limits.pop((tenant_id, scope, name), None) is not None
 
     def _has_slot(self, kept: KeptRun) -> bool:
-        is_parked = kept.keeps_slot and kept.row.status in (RunStatus.RUNNING, RunStatus.PAUSED)
+        is_parked = kept.keeps_slot and kept.row.status in IN_PROGRESS
         return is_parked or self._is_live(kept, "")
 
     def _full_limit(self, scopes: Iterable[tuple[str, str, str]]) -> str | None:

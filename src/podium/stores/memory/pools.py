@@ -7,7 +7,7 @@ from podium.log.ids import RunId
 from podium.log.leases import Lease
 from podium.log.runs import NewRun, Run
 from podium.log.times import Timestamp, timestamp
-from podium.log.transitions import NOT_STARTED, TERMINAL, RunStatus
+from podium.log.transitions import IN_PROGRESS, NOT_STARTED, TERMINAL
 from podium.ports.store import Claimed
 from podium.stores import rules, texts
 from podium.stores.memory.leases import MemoryLeases
@@ -47,12 +47,11 @@ class MemoryPools(MemoryLeases):
             and not self._is_live(kept, "")
             and self._has_room(kept)
         ]
-        has_started = (RunStatus.RUNNING, RunStatus.PAUSED)
-        left = [kept for kept in free if kept.wake_at is None and kept.row.status in has_started]
+        left = [kept for kept in free if kept.wake_at is None and kept.row.status in IN_PROGRESS]
         woken = [kept for kept in free if kept.wake_at is not None and kept.wake_at <= now]
         if left or woken:
             chosen = left[0] if left else min(woken, key=lambda kept: (kept.wake_at, kept.number))
-            return chosen, chosen.row.status in has_started
+            return chosen, chosen.row.status in IN_PROGRESS
         queued = [
             kept
             for kept in free
@@ -66,7 +65,7 @@ class MemoryPools(MemoryLeases):
 
     def _has_room(self, kept: KeptRun) -> bool:
         """A parked run has kept its slot. A run that a signal has woken before its turn does not start."""
-        only_ends = kept.wake_at is not None and kept.row.status not in (RunStatus.RUNNING, RunStatus.PAUSED)
+        only_ends = kept.wake_at is not None and kept.row.status not in IN_PROGRESS
         return kept.keeps_slot or only_ends or not self._full_limit(kept.scopes)
 
     def _has_turn(self, kept: KeptRun) -> bool:
