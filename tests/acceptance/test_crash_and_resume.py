@@ -384,7 +384,7 @@ def test_a_run_is_rerun_from_a_step_and_what_came_before_is_taken_over(place: Pl
     reused = {event["stepId"] for event in log if event["payload"].get("reusedFrom") == place.run_id}
     assert reused - {None} == {"A", "L", "L[0]/I", "L[1]/I", "Flaky"}
     assert place.state() == first, "the earlier run stays as it is"
-    assert "never came to" in place.run("rerun", place.run_id, "--from", "Nowhere", code=64).stderr
+    assert "never reached" in place.run("rerun", place.run_id, "--from", "Nowhere", code=64).stderr
 
 
 @pytest.mark.rule("D31", "D59")

@@ -235,7 +235,7 @@ def test_a_changed_commit_is_a_change_for_a_step_in_a_worktree(place: Place) -> 
     commit(place, "two")
     place.run("resume", place.run_id, "--changed", "--run-id", f"{place.run_id}-2")
     end = ends(place, f"{place.run_id}-2")["Ask"]
-    assert (end["output"], end["changed"]) == ("two", "its inputs or files are different now")
+    assert (end["output"], end["changed"]) == ("two", "its inputs or files have changed")
 
 
 def commit(place: Place, content: str) -> None:
@@ -277,13 +277,13 @@ def test_only_what_has_changed_is_done_again_and_every_step_says_why(place: Plac
     notes.write_text("second\n")
     told = place.run("resume", second, "--changed", "--run-id", third).stdout
     assert story(place) == ["B", "C"], "what rests on it, too"
-    assert "B: changed: its inputs or files are different now" in told
+    assert "B: changed: its inputs or files have changed" in told
     assert ends(place, third)["C"]["output"] == "second\n"
 
     place.write(THREE.replace("echo a;", "echo other;"))
     told = place.run("resume", third, "--changed", "--workflow", "w.yaml", "--run-id", fourth).stdout
     assert story(place) == ["A"]
-    assert "A: changed: it is written differently now" in told
+    assert "A: changed: its definition has changed" in told
     assert place.file("artifacts/a.txt", fourth).read_text() == "other\n"
 
 

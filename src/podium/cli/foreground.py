@@ -315,7 +315,7 @@ class Foreground:
         # Programs that read events get nothing else.
         err = isinstance(self._view, JsonLines)
         if ended.event_type == LEFT:
-            click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
+            click.echo(f"detached from run {ended.run_id}, which is {ended.reason}:", err=err)
             for reason in self._reasons:
                 print_reason(reason, err=err)
             say(self._next_step(ended.run_id), err=err)

@@ -25,7 +25,7 @@ from podium.log.ids import RunId
 from podium.log.payloads import StepEnd, payload_of
 from podium.log.transitions import RUN_ENDS
 from podium.log.usage import charged_steps, describe_usage
-from podium.machine.obligations import Obligation
+from podium.machine.obligations import FOR_A_PERSON, Obligation
 from podium.machine.progress import Progress
 from podium.operations.explaining import Reason
 from podium.operations.short_reasons import short_reason
@@ -201,7 +201,7 @@ class LiveView(Lines):
             return Leaf(one, prompt, "bold magenta", is_question=True)
         waits = short_reason(one, datetime.now(UTC), visible(self._notes.questions.get(one.subject, "")))
         if one.kind != "task":
-            style = "bold magenta" if one.kind in ("approval", "operator", "doubt") else "yellow"
+            style = "bold magenta" if one.kind in FOR_A_PERSON else "yellow"
             return Leaf(one, waits, style)
         since = self._since.setdefault((one.subject, one.attempt), time.monotonic())
         again = f"attempt {one.attempt}, " if one.attempt > 1 else ""

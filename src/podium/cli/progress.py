@@ -380,7 +380,7 @@ def line_of(record: EventRecord, retried: frozenset[tuple[str, int]] = frozenset
         case EventType.RUN_PAUSED:
             paused = payload_of(record, RunPaused)
             if paused.code == "BUDGET_EXCEEDED":
-                return f"$  the budget does not pay for {visible(str(paused.step_id))} (BUDGET_EXCEEDED)"
+                return f"$  BUDGET_EXCEEDED: not enough budget left to start {visible(str(paused.step_id))}"
             return "paused"
         case EventType.RUN_RESUMED:
             return "resumed"

@@ -59,7 +59,11 @@ def _store_given(_context: click.Context, _option: click.Parameter, value: str |
 
 def tenant_option(command: Command) -> Command:
     return click.option(
-        "--tenant", default=DEFAULT_TENANT, show_default=True, callback=_tenant_given, help="Whose runs."
+        "--tenant",
+        default=DEFAULT_TENANT,
+        show_default=True,
+        callback=_tenant_given,
+        help="Tenant to act for.",
     )(command)
 
 

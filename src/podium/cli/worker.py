@@ -35,7 +35,7 @@ _RUNS = 256
     show_default=True,
     expose_value=False,
     callback=choose,
-    help="Whose runs; local: those of the pools that --pool names.",
+    help="The engine of the runs; local: runs of the pools that --pool names.",
 )
 @click.option(
     "--drain",

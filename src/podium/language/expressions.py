@@ -590,7 +590,7 @@ def _check_comparison(left: _Typed, operator: Comparison, right: _Typed) -> None
             raise ExpressionProblem(
                 left.start,
                 right.end,
-                f"{type_name(left.kinds)} cannot be looked for in {type_name(right.kinds)}.",
+                f"{type_name(left.kinds)} cannot be searched for in {type_name(right.kinds)}.",
                 "'in' looks for text in text, an item in a list or a key in a map.",
             )
         return

@@ -294,7 +294,7 @@ def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reaso
                 text = f"step {subject!r}{again} still runs; what follows it waits until the run is resumed"
             commands = (_on_step("logs", run_id, subject),)
         case "slot":
-            text = f"step {subject!r}{again} waits for a free slot: as many tasks run as may"
+            text = f"step {subject!r}{again} waits for a slot: the maximum number of tasks is running"
         case "timer":
             what = obligation.detail or "its turn"
             text = f"step {subject!r} waits for {what}"

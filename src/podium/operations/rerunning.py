@@ -42,7 +42,7 @@ async def rerun_request(
     env_files = await require_env_files(parts, run, env_files, command)
     if step is not None and await results_before(parts.store, RunId(run_id), step) is None:
         raise InvalidInput(
-            f"run {run_id!r} never came to a step {step!r}; `podium events {run_id}` shows those it came to"
+            f"run {run_id!r} never reached a step {step!r}; `podium events {run_id}` shows those it reached"
         )
     request = await _request(parts, run, await parts.plan_of(run), env_files, signatures)
     # From its first step on it takes nothing over, so the hosts of its pool can carry it out.

@@ -219,4 +219,4 @@ async def _notify_apprise(url: str, notice: Notice) -> None:
         raise NotDelivered("Apprise does not know this kind of address")
     sent = await service.async_notify(body=notice.text, title=f"Podium: {notice.workflow}")
     if not sent:
-        raise NotDelivered("the service behind Apprise did not take the notification")
+        raise NotDelivered("the service behind Apprise did not accept the notification")

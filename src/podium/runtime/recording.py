@@ -80,7 +80,7 @@ class Recorder:
                         pause = min(2 * pause, _MAX_PAUSE)
         except TimeoutError as error:
             raise StoreUnavailable(
-                f"the store did not take {', '.join(write.event_type for write in writes)} within "
-                f"{self._budget.total_seconds():g} seconds; whether it is stored is unknown, repeat it by its key"
+                f"writing {', '.join(write.event_type for write in writes)} timed out after "
+                f"{self._budget.total_seconds():g} seconds; it may be stored or not. Repeating it is safe: it has a key"
                 + (f" ({reason})" if reason else "")
             ) from error

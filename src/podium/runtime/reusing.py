@@ -275,15 +275,15 @@ class Reuse:
         if record is None:
             if order.path in before.begun:
                 raise NotTheSame(f"it had not completed in run {before.run_id}")
-            raise NotTheSame(f"run {before.run_id} never came to it")
+            raise NotTheSame(f"run {before.run_id} did not reach it")
         earlier = _fingerprint_in(record)
         if earlier is None or mark is None:
-            raise NotTheSame(f"it is not known what run {before.run_id} carried it out with")
+            raise NotTheSame(f"run {before.run_id} did not record what it was executed with")
         if earlier != mark:
             step = before.steps.get(plan_path(order.path))
             if step is not None and step.body != order.step.body:
-                raise NotTheSame("it is written differently now")
-            raise NotTheSame("its inputs or files are different now")
+                raise NotTheSame("its definition has changed")
+            raise NotTheSame("its inputs or files have changed")
         return record
 
     async def _take_over(self, order: TaskOrder, record: EventRecord) -> TaskResult:
@@ -334,14 +334,14 @@ class Reuse:
             for text in expect.files if expect is not None else ():
                 name = render(text, order.lookup)
                 if not inside(target, name, what="expected file").exists():
-                    raise NotTheSame(f"its file {name!r} is not there")
+                    raise NotTheSame(f"its file {name!r} is missing")
         except (OSError, KeyError, PodiumError) as error:
             raise NotTheSame(f"its files cannot be taken over: {reason_of(error)}") from error
 
 
 def _copy(source: Path, kept: dict[str, str], artifacts: Path) -> None:
     if not source.is_file() or digest_of(source) != kept["sha256"]:
-        raise NotTheSame(f"its file {kept['path']!r} is not any more what it wrote")
+        raise NotTheSame(f"its file {kept['path']!r} was changed since it was written")
     target = inside(artifacts, kept["path"], what="artifact")
     if not target.is_file() or digest_of(target) != kept["sha256"]:
         write_atomically(target, source.read_bytes())

@@ -81,7 +81,7 @@ class RunArtifacts:
             ref = await self._patiently(put)
         except (ArtifactStoreUnavailable, StoreUnavailable) as error:
             waited = f" for {self._outage:g} seconds (PODIUM_ARTIFACT_OUTAGE)" if self._outage else ""
-            raise ArtifactNotStored(f"{self._bucket} did not take an artifact{waited}: {error}") from error
+            raise ArtifactNotStored(f"{self._bucket} did not store an artifact{waited}: {error}") from error
         assert ref.sha256 is not None
         self._uris[ref.sha256] = ref.uri
         return ref

@@ -175,9 +175,9 @@ class RunLog:
         if found is not None and found == self._found_again:
             of_what = f" of {found.step_id!r}" if found.step_id is not None else ""
             raise LogDoesNotFit(
-                f"by its plan run {self._run_id!r} would have to record {found.event_type}{of_what}, which "
-                f"its log has already as event {found.run_seq}: the plan is not the one that the log was written with; "
-                f"restore it, or start a new run with `podium rerun {self._run_id}`"
+                f"the plan of run {self._run_id!r} does not match its log: replaying the log leads to "
+                f"{found.event_type}{of_what} again (already event {found.run_seq}). Restore the plan that the log was "
+                f"written with, or start a new run with `podium rerun {self._run_id}`"
             )
         self._found_again = found
 

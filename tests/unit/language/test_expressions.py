@@ -338,9 +338,9 @@ def test_nothing_is_indexed_called_or_made_up(text: str) -> None:
         ("lower(1 + 1)", "'lower' cannot take a number."),
         ("startswith(5, '5')", "'startswith' cannot take a number."),
         ("matches('5', 5)", "'matches' cannot take a number."),
-        ("1 in 'abc'", "a number cannot be looked for in text."),
-        ("'a' in 5", "text cannot be looked for in a number."),
-        ("1 not in true", "a number cannot be looked for in a boolean."),
+        ("1 in 'abc'", "a number cannot be searched for in text."),
+        ("'a' in 5", "text cannot be searched for in a number."),
+        ("1 not in true", "a number cannot be searched for in a boolean."),
     ],
 )
 def test_what_can_never_be_worked_out_is_a_problem_of_the_file(text: str, message: str) -> None:
@@ -356,7 +356,7 @@ def test_what_can_never_be_worked_out_is_a_problem_of_the_file(text: str, messag
         ("${x} * 2", Kinds.BOOL, "'*' cannot take a boolean and a number."),
         ("${x} > 1", Kinds.LIST, "'>' cannot put a list and a number in order."),
         ("len(${x})", Kinds.NUMBER | Kinds.NULL, "'len' cannot take a number or null."),
-        ("${x} in ${y}", Kinds.NUMBER, "a number cannot be looked for in a number."),
+        ("${x} in ${y}", Kinds.NUMBER, "a number cannot be searched for in a number."),
         ("-${x}", Kinds.MAP, "'-' cannot be applied to a map."),
     ],
 )

@@ -25,7 +25,7 @@ def texts(host: Host) -> list[str]:
 
 def test_a_step_that_has_not_begun_waits_for_a_slot() -> None:
     assert texts(Host("steps: [{name: Build, command: [make]}]").start()) == [
-        "step 'Build' waits for a free slot: as many tasks run as may"
+        "step 'Build' waits for a slot: the maximum number of tasks is running"
     ]
 
 

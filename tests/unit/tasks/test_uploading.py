@@ -105,7 +105,7 @@ def test_an_attempt_that_failed_keeps_its_own_reason(setup: Setup) -> None:
     setup.bucket.failures = 1_000
     payload = setup.upload(failed(3, "EXIT_CODE", "exit code 3", artifacts=[setup.leave("a", b"first")]))
     assert (payload["error"]["code"], payload["exitCode"]) == ("EXIT_CODE", 3)
-    assert "did not take an artifact" in payload["warnings"][0]
+    assert "did not store an artifact" in payload["warnings"][0]
 
 
 def test_an_attempt_that_was_stopped_sends_nothing(setup: Setup) -> None:

@@ -68,7 +68,7 @@ class Reconciler:
             except PodiumError as error:
                 run_id = run.identity.run_id
                 fields = about(run=run_id, tenant=run.identity.tenant_id)
-                _LOG.warning("run %s could not be looked after: %s", run_id, error, extra=fields)
+                _LOG.warning("run %s could not be checked: %s", run_id, error, extra=fields)
 
     def _execution_of(self, run: Run) -> str:
         claimed = run.engine.provider_run_id if run.engine is not None else ""

@@ -176,7 +176,7 @@ def _surviving(what: str) -> Iterator[None]:
     try:
         yield
     except (RPCError, PodiumError) as error:
-        _LOG.warning("%s could not be looked after: %s", what, error)
+        _LOG.warning("%s could not be checked: %s", what, error)
 
 
 def _log_outage(error: StoreUnavailable) -> None:
