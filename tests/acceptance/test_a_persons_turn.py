@@ -79,7 +79,9 @@ def test_the_live_view_shows_what_is_asked_and_keeps_it_visible(place: Place, co
         place.run(*arguments, "--no-wait", code=5)
         arguments = ["resume", place.run_id]
     terminal = Terminal(place, *arguments)
-    for _ in range(3):  # the view is drawn again and again
+    terminal.shows("waiting for your approval: Publish to production?")
+    for columns in (100, 90):  # while a question is open, the view is drawn again only if it changes
+        terminal.resize(30, columns)
         terminal.shows("waiting for your approval: Publish to production?")
     terminal.type("y")
     assert terminal.ends() == 0

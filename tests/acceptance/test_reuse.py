@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import subprocess
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -558,6 +559,9 @@ class Terminal:
             shown += os.read(self._ours, 4096).decode(errors="replace") if ready else ""
             assert time.monotonic() < deadline, shown
         return shown.partition(text)[0]
+
+    def resize(self, rows: int, columns: int) -> None:
+        termios.tcsetwinsize(self._ours, (rows, columns))
 
     def type(self, text: str) -> None:
         os.write(self._ours, f"{text}\n".encode())
