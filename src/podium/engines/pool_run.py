@@ -83,8 +83,6 @@ class PoolRun:
         # Copies the logs of its steps to the bucket, if there is one and its steps may write any.
         self.logs: LogShipper | None = None
         self._lost: Exception | None = None
-        # The newest record when it was last found waiting.
-        self._idle_at = 0
         self._read_before: list[EventRecord] = []
         # The store has released its lease: with the end of the run, or when it was parked.
         self._is_free = False
@@ -130,14 +128,11 @@ class PoolRun:
             self.revoke(_taken_over(self.run_id))
 
     async def park_if_idle(self) -> bool:
-        """Park the run while it only waits for a timer or a person, if two consecutive checks find it idle."""
+        """Park the run if it only waits for a timer or a person."""
         driver = self.driver
         if driver is None or not driver.is_driving or driver.running:
             return False
         seq = driver.machine.last_seq
-        if self._idle_at != seq:
-            self._idle_at = seq
-            return False
         timers = _awaited_timers(driver)
         if timers is None:
             return False

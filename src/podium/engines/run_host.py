@@ -37,6 +37,10 @@ from podium.runtime.unforeseen import describe_without_values
 
 SLOTS: Final = 256
 _LOOK_SECONDS: Final = 0.1
+# Most of the runs that ask for something only wait a moment after their start. They are parked at the first look, and
+# no more than so many wait for theirs: a host that gets ten thousand of them needs the memory of a few.
+_FIRST_LOOK_SECONDS: Final = 0.02
+_MAX_NEW: Final = 16
 _RENEW_SECONDS: Final = 10.0
 # A run that ends frees its slot for another; several that end at about the same time are replaced together.
 _CLAIM_PAUSE: Final = 0.01
@@ -105,6 +109,8 @@ class RunHost:
         )
         self._runs: dict[RunId, PoolRun] = {}
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
+        # Those that were started since the last look.
+        self._new: set[RunId] = set()
         # Set when there may be something to claim.
         self._claimable = asyncio.Event()
         self._claiming: asyncio.Future[list[Claimed]] | None = None
@@ -121,6 +127,11 @@ class RunHost:
     def free(self) -> int:
         """How many more runs it can drive now."""
         return self.slots - len(self._tasks)
+
+    @property
+    def _claims(self) -> int:
+        """How many runs it takes with the next claim."""
+        return min(self.free, _MAX_NEW - len(self._new))
 
     async def create(self, request: RunRequest) -> CreatedRun:
         """Create a run of this pool; durable when it returns, and driven by this host or another one of the
@@ -226,10 +237,10 @@ class RunHost:
         loop = asyncio.get_running_loop()
         while True:
             self._claimable.clear()
-            if self.free <= 0:
+            asked, before = self._claims, loop.time()
+            if asked <= 0:
                 await self._claimable.wait()
                 continue
-            asked, before = self.free, loop.time()
             until = before + self._parts.lease.total_seconds()
             try:
                 self._claiming = asyncio.ensure_future(self._claim(asked))
@@ -298,6 +309,7 @@ class RunHost:
         if self._is_leaving:
             run.leave(STOPPED)
         self._runs[run.run_id] = run
+        self._new.add(run.run_id)
         self._tasks[run.run_id] = asyncio.create_task(self._drive(run))
         self._view.started(run.run_id)
 
@@ -321,6 +333,7 @@ class RunHost:
             self._view.trouble(f"run {run.run_id!r}: {reason}")
         finally:
             del self._runs[run.run_id], self._tasks[run.run_id]
+            self._new.discard(run.run_id)
             self._last_end = asyncio.get_running_loop().time()
             self._claimable.set()
 
@@ -358,10 +371,15 @@ class RunHost:
             self._parts.telemetry.count(LEASE_LAPSES)
 
     async def _follow_logs(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + _LOOK_SECONDS
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_FIRST_LOOK_SECONDS if self._new else max(0.0, due - loop.time()))
             try:
-                await self._look_at_logs()
+                if loop.time() >= due:
+                    due = loop.time() + _LOOK_SECONDS
+                    await self._look_at_logs()
+                await self._park_idle()
             except PodiumError as error:
                 self._trouble(error)
 
@@ -372,11 +390,15 @@ class RunHost:
         for run_id in await self._store.moved(heads):
             if (run := self._runs.get(run_id)) is not None and run.driver is not None:
                 run.driver.nudge()
-        await self._park_idle()
 
     async def _park_idle(self) -> None:
-        for run in list(self._runs.values()):
-            await run.park_if_idle()
+        """All at once, so that the store commits them together."""
+        runs = dict(self._runs)
+        await asyncio.gather(*(run.park_if_idle() for run in runs.values()))
+        was_full = self._claims <= 0
+        self._new -= runs.keys()
+        if was_full:
+            self._claimable.set()
 
     def _trouble(self, error: PodiumError) -> None:
         if not self._is_troubled:

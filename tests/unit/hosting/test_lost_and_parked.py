@@ -42,6 +42,50 @@ def test_a_run_that_waits_for_a_person_leaves_its_slot(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_host_that_gets_many_runs_that_only_wait_holds_few_of_them_at_a_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, runs = await SqliteStore.open(tmp_path / "podium.db"), 400
+        most = 0
+
+        class Counts(Ends):
+            def started(self, run_id: RunId) -> None:
+                nonlocal most
+                super().started(run_id)
+                most = max(most, host.running)
+
+        ends = Counts()
+        host = RunHost(parts_of(store, tmp_path), pool=POOL, view=ends)
+        plan = workflow(ASKS)
+        for number in range(runs):
+            await host.create(request(plan, run_id=f"r{number}"))
+        async with serving(host):
+            await until(lambda: len(ends.started_runs) == runs and host.free == host.slots)
+        assert most <= host.slots // 4
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_host_that_only_gets_runs_that_work_fills_its_slots(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "podium.db")
+        never = asyncio.Event()
+
+        async def gate(_run_id: str) -> None:
+            await never.wait()
+
+        Work.gate = staticmethod(gate)
+        host = RunHost(parts_of(store, tmp_path), pool=POOL)
+        plan = contract()
+        for number in range(host.slots + 10):
+            await host.create(request(plan, run_id=f"r{number}"))
+        async with serving(host):
+            await until(lambda: len(Work.calls) == host.slots)
+        await store.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_host_whose_run_was_taken_over_writes_nothing_more_to_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         store, ends = await SqliteStore.open(tmp_path / "podium.db"), Ends()
