@@ -74,6 +74,7 @@ class Workflow:
         name: str = "<dict>",
         workspace: str | Path | None = None,
         providers: Sequence[str] = (),
+        nodes: "Sequence[NodeClass]" = (),
     ) -> "Workflow":
         """Made of plain data. Positions in messages are those in the same data written as indented JSON."""
         try:
@@ -83,7 +84,7 @@ class Workflow:
                 f"the workflow is not plain data: {error}; use dict, list, str, int, float, bool and None"
             ) from error
         text = _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-        return cls.parse(text, name=name, workspace=workspace, providers=providers)
+        return cls.parse(text, name=name, workspace=workspace, providers=providers, nodes=nodes)
 
     @classmethod
     def _read(

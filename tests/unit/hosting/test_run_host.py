@@ -4,13 +4,27 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import yaml
 
+from podium import InvalidWorkflow, Workflow
 from podium.engines.run_host import RunHost
 from podium.errors import RunRequestConflict
 from podium.log.ids import RunId
 from podium.log.transitions import RunStatus
 from podium.stores.sqlite import SqliteStore
-from tests.unit.hosting.hosts import LIMIT, POOL, Ends, Work, contract, parts_of, request, serving, until
+from tests.unit.hosting.hosts import (
+    CONTRACT,
+    LIMIT,
+    NODES,
+    POOL,
+    Ends,
+    Work,
+    contract,
+    parts_of,
+    request,
+    serving,
+    until,
+)
 
 
 async def open_store(folder: Path) -> SqliteStore:
@@ -33,6 +47,12 @@ def test_runs_of_a_pool_are_driven_without_a_directory(tmp_path: Path) -> None:
         await store.close()
 
     asyncio.run(scenario())
+
+
+def test_a_contract_is_the_same_as_text_and_as_data() -> None:
+    assert Workflow.from_dict(yaml.safe_load(CONTRACT), nodes=NODES).plan == contract()
+    with pytest.raises(InvalidWorkflow, match="second"):
+        Workflow.from_dict(yaml.safe_load(CONTRACT), nodes=NODES[:1])
 
 
 def test_a_repeated_request_is_the_same_run_and_other_content_is_refused(tmp_path: Path) -> None:
