@@ -697,8 +697,8 @@ FAULTS: Final[list[Fault]] = [
         "`run.status` may be named before the end",
         swap(
             "language/references.py:_Resolving._run",
-            "{**_RUN, **_ENDED} if ended else _RUN",
-            "{**_RUN, **_ENDED}",
+            "{**FIELDS_OF_THE_RUN, **FIELDS_OF_THE_END} if ended else FIELDS_OF_THE_RUN",
+            "{**FIELDS_OF_THE_RUN, **FIELDS_OF_THE_END}",
         ),
     ),
     fault(
@@ -1060,7 +1060,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R041",
         "when a step ended cannot be named",
-        swap("language/references.py", "'completed_at'", "'ended_at'"),
+        swap("language/namespaces.py", "'completed_at'", "'ended_at'"),
     ),
     fault(
         "R041",

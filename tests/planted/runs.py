@@ -110,7 +110,7 @@ FAULTS: Final[list[Fault]] = [
         "R043",
         "places of items are unknown",
         swap(
-            "language/references.py",
+            "language/namespaces.py",
             "{'index': ..., 'total': ..., 'first': ..., 'last': ...}",
             "{'index': Kinds.NUMBER}",
         ),
@@ -118,7 +118,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R044",
         "the time that is left is unknown",
-        reword("language/references.py", "remaining_time", "time_left"),
+        reword("language/namespaces.py", "remaining_time", "time_left"),
     ),
     fault("R067", "`_start` is not the entry", swap(f"{_WORKFLOW}:_main", "step.step_id == START", "False")),
     fault("D26", "`_start` is not the entry", swap(f"{_WORKFLOW}:_main", "step.step_id == START", "False")),

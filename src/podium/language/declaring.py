@@ -11,8 +11,9 @@ import msgspec
 from podium.language.codes import Code
 from podium.language.grammar import ACTIONS
 from podium.language.matrix import KEY, keys_of, without_matrix
+from podium.language.namespaces import NAMESPACES
 from podium.language.problems import Problems, suggestion
-from podium.language.references import NAMESPACES, Names, WorkflowNames
+from podium.language.references import Names, WorkflowNames
 from podium.language.scopes import Declared, Scope, ScopeKind, steps_inside
 from podium.language.shapes import Checker
 from podium.language.tasks import (

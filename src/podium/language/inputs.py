@@ -6,8 +6,8 @@ from typing import Any, Final
 from podium.language.codes import Code
 from podium.language.kinds import Kinds
 from podium.language.kinds import type_name as describe_kinds
+from podium.language.namespaces import KIND_OF_INPUT
 from podium.language.problems import Problems, suggestion
-from podium.language.references import KIND_OF_INPUT
 from podium.language.shapes import Checker
 from podium.language.tree import Mapping, Node, Sequence, describe
 from podium.language.values import literal_of, scalar_at, value_at

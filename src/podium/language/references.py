@@ -6,7 +6,7 @@ Unknown names are reported while the file is read, with the nearest known one; a
 yet is null at run time. Secrets (`${env.NAME}` of a declared secret) may not be used where values are stored.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +16,19 @@ from podium.expressions.types import Reference
 from podium.language.codes import Code
 from podium.language.diagnostics import Severity, did_you_mean
 from podium.language.kinds import Kinds
+from podium.language.namespaces import (
+    FIELDS_ELSEWHERE,
+    FIELDS_OF_A_STEP,
+    FIELDS_OF_A_SUMMARY,
+    FIELDS_OF_AN_ITERATION,
+    FIELDS_OF_THE_END,
+    FIELDS_OF_THE_RUN,
+    KIND_OF_INPUT,
+    MAP_OR_NULL,
+    NAMESPACES,
+    NUMBER_OR_NULL,
+    TEXT_OR_NULL,
+)
 from podium.language.problems import Problems, suggestion
 from podium.language.scopes import Declared, NotVisible, Scope, find_step
 from podium.language.tree import Mapping as MappingNode
@@ -48,116 +61,8 @@ _INSTEAD: Final = {
     Place.ADDRESS: "Send it in `headers` instead.",
     Place.PROMPT: "Let the agent's tools read it from their environment instead.",
 }
-
-
-_TEXT_OR_NULL: Final = Kinds.TEXT | Kinds.NULL
-_NUMBER_OR_NULL: Final = Kinds.NUMBER | Kinds.NULL
-_BOOL_OR_NULL: Final = Kinds.BOOL | Kinds.NULL
-_LIST_OR_NULL: Final = Kinds.LIST | Kinds.NULL
-_MAP_OR_NULL: Final = Kinds.MAP | Kinds.NULL
-
-_EVERY_STEP: Final = {
-    "status": _TEXT_OR_NULL,
-    "exit_code": _NUMBER_OR_NULL,
-    "duration": _NUMBER_OR_NULL,
-    "completed_at": _TEXT_OR_NULL,
-    "skipped": _BOOL_OR_NULL,
-    "timed_out": _BOOL_OR_NULL,
-    "visits": _NUMBER_OR_NULL,
-    "attempts": _NUMBER_OR_NULL,
-    "error": _MAP_OR_NULL,
-}
-_TASK: Final = {
-    **_EVERY_STEP,
-    "output": _TEXT_OR_NULL,
-    "stderr_tail": _TEXT_OR_NULL,
-    "truncated": _BOOL_OR_NULL,
-    "output_bytes": _NUMBER_OR_NULL,
-    "lines": _LIST_OR_NULL,
-    "json": Kinds.ANY,
-    "outputs": _MAP_OR_NULL,
-}
-_LOOP: Final = {
-    **_EVERY_STEP,
-    "output": _TEXT_OR_NULL,
-    "summary": _MAP_OR_NULL,
-    "iterations": _LIST_OR_NULL,
-    "last": _MAP_OR_NULL,
-    "exit_reason": _TEXT_OR_NULL,
-}
-FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
-    # What the step does could not be read.
-    "unclear": {},
-    "command": _TASK,
-    "agent": {**_TASK, "usage": _MAP_OR_NULL, "session": _TEXT_OR_NULL, "diff": _TEXT_OR_NULL},
-    "http": {**_TASK, "status_code": _NUMBER_OR_NULL},
-    "python": _TASK,
-    "set": _EVERY_STEP,
-    "publish": _EVERY_STEP,
-    "gate": _EVERY_STEP,
-    "approval": {
-        **_EVERY_STEP,
-        "form": _MAP_OR_NULL,
-        "by": _TEXT_OR_NULL,
-        "by_method": _TEXT_OR_NULL,
-        "claimed_by": _TEXT_OR_NULL,
-    },
-    "call": {**_EVERY_STEP, "outputs": _MAP_OR_NULL},
-    "parallel": {**_EVERY_STEP, "output": _TEXT_OR_NULL, "branches": _MAP_OR_NULL, "summary": _MAP_OR_NULL},
-    "steps": {**_EVERY_STEP, "output": _TEXT_OR_NULL, "steps": _MAP_OR_NULL},
-    "for_each": _LOOP,
-    "while": _LOOP,
-    "repeat_until": _LOOP,
-}
-# Names of fields in other tools.
-_MEANT: Final = {
-    "stdout": "output",
-    "result": "output",
-    "text": "output",
-    "stderr": "stderr_tail",
-    "code": "exit_code",
-    "returncode": "exit_code",
-    "ok": "exit_code",
-}
 # These never occur in a name, and show that an expression was meant.
 _OPERATORS: Final = ("(", ")", " + ", " - ", " * ", " == ", " != ", " < ", " > ", " and ", " or ")
-_SUMMARY: Final = (
-    "count",
-    "total",
-    "success_count",
-    "failure_count",
-    "skipped_count",
-    "cancelled_count",
-    "success_rate",
-)
-_LOOP_FIELDS: Final = {
-    "items": {
-        "index": Kinds.NUMBER,
-        "total": Kinds.NUMBER,
-        "first": Kinds.BOOL,
-        "last": Kinds.BOOL,
-    },
-    "pass": {"iteration": Kinds.NUMBER, "elapsed": Kinds.NUMBER, "remaining_time": Kinds.NUMBER},
-}
-_RUN: Final = {
-    "id": Kinds.TEXT,
-    "name": Kinds.TEXT,
-    "dir": Kinds.TEXT,
-    "artifacts": Kinds.TEXT,
-    "workspace": Kinds.TEXT,
-    "started_at": Kinds.TEXT,
-}
-# How a run ends is only known where it has ended.
-_ENDED: Final = {"status": Kinds.TEXT, "error": _TEXT_OR_NULL, "exit_code": Kinds.NUMBER}
-NAMESPACES: Final = ("context", "steps", "inputs", "env", "loop", "run")
-KIND_OF_INPUT: Final = {
-    "string": Kinds.TEXT,
-    "int": Kinds.NUMBER,
-    "number": Kinds.NUMBER,
-    "bool": Kinds.BOOL,
-    "list": Kinds.LIST,
-    "map": Kinds.MAP,
-}
 
 
 class WorkflowNames(msgspec.Struct):
@@ -344,7 +249,7 @@ class _Resolving:
             )
         else:
             self._warn_if_visible(f"the secret input {quoted(name)}")
-        return _TEXT_OR_NULL
+        return TEXT_OR_NULL
 
     def _env(self) -> Kinds:
         names = self._names
@@ -357,7 +262,7 @@ class _Resolving:
             self._check_secret(name)
         elif name not in names.env_allow and name not in names.workflow.env_allow:
             self._report_not_allowed(name)
-        return _TEXT_OR_NULL
+        return TEXT_OR_NULL
 
     def _report_not_allowed(self, name: str) -> None:
         names = self._names
@@ -424,7 +329,7 @@ class _Resolving:
                     "'loop.parent' is only known inside a loop in a loop.", "Write ${loop...} for this loop."
                 )
             place += 1
-        fields = _LOOP_FIELDS["items" if scope.kind == "items" else "pass"]
+        fields = FIELDS_OF_AN_ITERATION["items" if scope.kind == "items" else "pass"]
         known = [*fields, "parent"]
         name = self._part(place, "a field", lambda: known)
         if name is None:
@@ -439,13 +344,13 @@ class _Resolving:
     def _run(self) -> Kinds:
         scope = self._names.scope
         ended = any(around.kind == "finally" for around in scope.outwards())
-        fields = {**_RUN, **_ENDED} if ended else _RUN
+        fields = {**FIELDS_OF_THE_RUN, **FIELDS_OF_THE_END} if ended else FIELDS_OF_THE_RUN
         name = self._part(1, "a field", lambda: list(fields))
         if name is None:
             return Kinds.ANY
         if name in fields:
             return fields[name]
-        if name in _ENDED:
+        if name in FIELDS_OF_THE_END:
             return self._unknown(
                 f"'run.{name}' is not known before the run has ended.", "Use it in a step of `finally`."
             )
@@ -520,10 +425,10 @@ class _Resolving:
         if not fields:
             return Kinds.ANY
         if place == len(self._path):
-            return _MAP_OR_NULL
+            return MAP_OR_NULL
         name = self._path[place]
         if not isinstance(name, str) or name not in fields:
-            meant = _MEANT.get(str(name), "")
+            meant = FIELDS_ELSEWHERE.get(str(name), "")
             hint = (
                 f"Did you mean {quoted(meant)}?"
                 if meant in fields
@@ -540,7 +445,7 @@ class _Resolving:
                     f"Add `capture: {name}` to that step.",
                 )
             case "summary" if rest < len(self._path):
-                return self._one_of(rest, _SUMMARY, "summary") or _NUMBER_OR_NULL
+                return self._one_of(rest, FIELDS_OF_A_SUMMARY, "summary") or NUMBER_OR_NULL
             case "outputs" if step.action == "call" and rest < len(self._path):
                 return self._output(step, rest)
             case "form" if rest < len(self._path):
@@ -588,13 +493,13 @@ class _Resolving:
             )
         place += 1
         if place == len(self._path):
-            return _MAP_OR_NULL
+            return MAP_OR_NULL
         if self._path[place] in ("index", "item", "status"):
             return Kinds.ANY
         if self._path[place] != "steps":
             self._path = (*self._path[:place], "steps", *self._path[place:])
         place += 1
-        return self._step_inside(step, place) if place < len(self._path) else _MAP_OR_NULL
+        return self._step_inside(step, place) if place < len(self._path) else MAP_OR_NULL
 
     def _step_inside(self, step: Declared, place: int) -> Kinds:
         body = step.body

@@ -134,7 +134,7 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
                 "Use `shell:` instead of `command:`, or quote the word if it is meant.",
                 Severity.WARNING,
             )
-            break  # whoever wrote one expects a shell; one report is enough
+            break  # its author expects a shell; one report is enough
     return tuple(word.text for word in words)
 
 

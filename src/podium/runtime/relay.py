@@ -3,9 +3,9 @@
 A relay claims the lines of several runs, publishes the events of each in order and removes what was delivered. A
 failing event holds its own run's line only: it is tried again with growing pauses, and after ten failures an alert is
 raised, it becomes a dead letter, and the line continues. A bus that does not answer, or does not accept the
-credentials, is no event's fault: the lines are released as they were, and claimed again when it is back. A relay that
-dies leaves claims that lapse; what it had published and not removed is published again. One that is stopped finishes
-the lines at hand. Any number of relays may work on one store.
+credentials, is not the fault of an event: the lines are released as they were, and claimed again when it is back. A
+relay that dies leaves claims that lapse; what it had published and not removed is published again. One that is stopped
+finishes the lines at hand. Any number of relays may work on one store.
 """
 
 import asyncio

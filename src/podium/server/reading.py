@@ -30,7 +30,7 @@ _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at `(?P<place>[^`]*)`)?$", re.D
 
 class ApiRequest(Request[Any, Any, Any]):
     async def body(self) -> bytes:
-        """Raises `BadRequest` if the client disconnects before its end, which is no failure of the server."""
+        """Raises `BadRequest` if the client disconnects before its end, which is not a failure of the server."""
         try:
             return await super().body()
         except InternalServerException as error:

@@ -18,7 +18,7 @@ _OWN: Final = "PODIUM_"
 
 
 def endpoint_secrets(shared: frozenset[str] = frozenset()) -> "Callable[[str], SecretLookup]":
-    """By tenant. `shared`: variables that all tenants get. Variables of Podium itself are no one's."""
+    """By tenant. `shared`: variables that all tenants get. Variables of Podium itself belong to no tenant."""
     from podium.secrets.configured import ConfiguredSecrets
 
     @cache

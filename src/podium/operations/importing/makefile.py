@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from podium.language.references import NAMESPACES
+from podium.language.namespaces import NAMESPACES
 from podium.operations.importing.translation import NOT_DONE, NotTranslatable, StepNames, Translation
 
 _ASSIGNMENT: Final = re.compile(r"^(?:export\s+)?([A-Za-z_]\w*)\s*(?::|\?|::)?=\s*(.*)$")

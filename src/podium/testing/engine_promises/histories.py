@@ -67,7 +67,7 @@ def canonical(plan: Plan, log: Sequence[EventRecord]) -> CanonicalHistory:
 
 def differences_between(expected: CanonicalHistory, found: CanonicalHistory) -> list[str]:
     """A readable difference: the first event of each list that differs."""
-    told = []
+    lines = []
     for where in sorted({*expected.lists, *found.lists, _RUN}):
         one, other = (
             history.run if where == _RUN else history.lists.get(where, []) for history in (expected, found)
@@ -77,14 +77,14 @@ def differences_between(expected: CanonicalHistory, found: CanonicalHistory) -> 
                 (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
                 min(len(one), len(other)),
             )
-            told.append(f"in {where or 'the outermost list'}, event {place + 1}:")
-            told += [
+            lines.append(f"in {where or 'the outermost list'}, event {place + 1}:")
+            lines += [
                 f"  {name} {events[place : place + 1]}"
                 for name, events in (("expected", one), ("found   ", other))
             ]
     if expected.soft_limits != found.soft_limits:
-        told.append(f"soft limits: expected {expected.soft_limits}, found {found.soft_limits}")
-    return told
+        lines.append(f"soft limits: expected {expected.soft_limits}, found {found.soft_limits}")
+    return lines
 
 
 def concurrent_lists(plan: Plan, lists: Iterable[str]) -> list[str]:

@@ -63,11 +63,11 @@ class ContentPromises:
             with pytest.raises(ContentMissing):
                 await world.store.kept(R2, "plan.json")
             assert await world.store.list_kept(R2) == []
-            nobody = RunId("nobody")
+            unknown = RunId("unknown")
             for refused in (
-                world.store.kept(nobody, "plan.json"),
-                world.store.list_kept(nobody),
-                world.store.keep(nobody, {"a": b"b"}),
+                world.store.kept(unknown, "plan.json"),
+                world.store.list_kept(unknown),
+                world.store.keep(unknown, {"a": b"b"}),
             ):
                 with pytest.raises(RunNotFound):
                     await refused
