@@ -42,7 +42,11 @@ _STEPS: Final = ListOf(Named("step"), least=1, included="include")
 _LABELS: Final = MapOf(Text(also_numbers=True, may_be_empty=True))
 _MEMORY: Final = Text(pattern=r"[0-9]+(\.[0-9]+)?\s*([KMGT]i?)?B?", expected="a size, like 512M or 2G")
 
-_LITERAL: Final = Either((Text(expected="text", may_be_empty=True), Number(), Flag()))
+_COMBINED_VALUE: Final = Either(
+    (Text(expected="text", may_be_empty=True), Number(), Flag()),
+    otherwise="Write text, or a number, or true or false. For chosen combinations, as with `include` and `exclude`, "
+    "write `for_each: {items: [{os: linux, py: 3}], as: matrix, parallel: true, steps: [...]}`.",
+)
 
 TRIED_AGAIN_ON: Final = ("timeout", "rate_limit")
 
@@ -520,7 +524,9 @@ _STEP = Record(
         # one task, call or group for each of several values
         "matrix": Field(
             MapOf(
-                ListOf(_LITERAL, least=1), key=VARIABLE, expected="a name of letters, digits and _, like os"
+                ListOf(_COMBINED_VALUE, least=1),
+                key=VARIABLE,
+                expected="a name of letters, digits and _, like os",
             ),
             "Lists of values: the step runs for each combination, in parallel; ${matrix.KEY} is the value.",
         ),

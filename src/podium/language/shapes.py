@@ -97,6 +97,8 @@ class Either(_Part, frozen=True, dict=True):
     """
 
     shapes: tuple["Shape", ...]
+    # What to do if any other kind is written.
+    otherwise: str = ""
 
     @cached_property
     def by_kind(self) -> dict[str, "Shape"]:
@@ -454,6 +456,7 @@ class Checker:
         hint = (
             _requoted(node, shape)
             or _put_below(node, shape, self._records)
+            or (isinstance(shape, Either) and shape.otherwise)
             or f"Write {_describe_shape(shape, self._records)}."
         )
         return self._error(Code.WRONG_TYPE, node, message, hint)
