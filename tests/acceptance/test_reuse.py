@@ -539,10 +539,13 @@ class Terminal:
 
     def __init__(self, place: Place, *arguments: str, **options: Any) -> None:
         self._ours, theirs = pty.openpty()
+        environment = {**place.environment, "TERM": "xterm"}
+        for fixed_size in ("COLUMNS", "LINES"):  # workers of pytest-xdist have them
+            environment.pop(fixed_size, None)
         self.process = subprocess.Popen(
             [*PODIUM, *arguments],
             cwd=place.folder,
-            env={**place.environment, "TERM": "xterm"},
+            env=environment,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
