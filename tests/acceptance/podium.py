@@ -27,6 +27,8 @@ _OURS = (
     "PODIUM_LOCK_WAIT",
     "PODIUM_STORE_OUTAGE",
     "PODIUM_RUN_ID",
+    # Users have none, and what cannot be written fails elsewhere without it.
+    "PYTHONUNBUFFERED",
 )
 
 

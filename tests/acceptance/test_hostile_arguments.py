@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from podium.cli.app import INTERNAL_ERROR, cli
+from podium.cli.app import INTERNAL_ERROR, OUTPUT_FAILED, cli
 from podium.cli.app import run as run_cli
 
 WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}]\n'
@@ -173,15 +173,38 @@ def test_a_folder_for_runs_is_never_taken_for_the_address_of_a_store(place: Path
     assert (place / "sqlite:" / "podium.db").is_file()
 
 
-@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "<&-", ">/dev/full"])
-@pytest.mark.parametrize("words", ["run w.yaml", "runs list", "validate w.yaml", "why nothing", "--help"])
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    "redirection", [">&-", "2>&-", ">&- 2>&-", "<&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"]
+)
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("run w.yaml", 0),
+        ("runs list", 0),
+        ("validate w.yaml", 0),
+        ("validate wrong.yaml", 65),
+        ("plan nothing.yaml", 64),
+        ("why nothing", 64),
+        ("--help", 0),
+        ("--version", 0),
+    ],
+)
 def test_streams_that_are_closed_or_full_end_no_command_unforeseen(
-    place: Path, redirection: str, words: str
+    place: Path, words: str, code: int, redirection: str, buffered: bool
 ) -> None:
+    """The exit code is that of the command, or says that its output could not be written."""
+    (place / "wrong.yaml").write_text("version: 2.0\nname: w\nsteps: []\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    if not buffered:
+        environment["PYTHONUNBUFFERED"] = "1"
     script = f"{sys.executable} -m podium {words} {redirection}"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode != INTERNAL_ERROR, done.stderr
+    done = subprocess.run(
+        ["sh", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode in ({code, OUTPUT_FAILED} if "full" in redirection else {code}), done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 def test_files_whose_names_are_no_text_can_be_used(place: Path) -> None:

@@ -14,8 +14,11 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         # Scripts ask for the version often, and importing the command line takes five times as long as the
         # answer.
-        print(f"podium {podium.__version__}")
-        return
+        try:
+            print(f"podium {podium.__version__}", flush=True)
+            return
+        except OSError:
+            pass  # happens again below, and is reported there
     # What is imported lives as long as the process: repeated garbage collections of it take a tenth of the
     # start-up time. `run` imports the commands and enables garbage collection after that.
     gc.disable()

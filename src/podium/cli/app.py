@@ -274,6 +274,13 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
+    try:
+        return _run_any(arguments)
+    finally:
+        _discard_unwritten()
+
+
+def _run_any(arguments: Sequence[str]) -> int:
     wanted = os.environ.get(COMPLETE_VARIABLE)
     if wanted is not None:
         from click.shell_completion import shell_complete
@@ -289,8 +296,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _run(arguments)
     except BrokenPipeError:
-        # The reader has closed the pipe (`| head`); writing the rest, even at exit, would only fail again.
-        _discard_output()
+        # The reader has closed the pipe (`| head`).
         return 0
     except OSError as error:
         # An error of the environment, not a defect: a name that is too long, a folder in place of a file, a
@@ -313,10 +319,11 @@ def _run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         shown = StringIO()
         error.show(shown)
-        click.echo(without_credentials(shown.getvalue()), err=True, nl=False)
+        _say_last(without_credentials(shown.getvalue()).rstrip("\n"))
         return USAGE
     except PodiumError as error:
-        say(f"{error.code}: {without_credentials(str(error))}", err=True)
+        with contextlib.suppress(OSError):
+            say(f"{error.code}: {without_credentials(str(error))}", err=True)
         return _EXIT_OF.get(error.code, INVALID_FILE)
     return code if isinstance(code, int) else 0
 
@@ -351,22 +358,33 @@ def _print_any_name() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _discard_output() -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _discard_unwritten() -> None:
+    """What a stream did not take would fail again when the interpreter exits, and change the exit code to 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _say_last(text: str) -> None:
+    """The reason why a command ends; it ends with the same code if standard error cannot be written either."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
 
 
 def _world_refused(error: OSError) -> int:
     if error.errno in _CANNOT_WRITE:
-        click.echo(f"the output cannot be written: {error.strerror}", err=True)
+        _say_last(f"the output cannot be written: {error.strerror}")
         return OUTPUT_FAILED
     name = error.filename if isinstance(error.filename, str | bytes) else ""
     place = f" {shortened(os.fsdecode(name), _MAX_NAME_SHOWN)!r}" if name else ""
-    click.echo(f"FILE_NOT_USABLE: cannot use{place or ' a file'}: {reason_of(error)}", err=True)
+    _say_last(f"FILE_NOT_USABLE: cannot use{place or ' a file'}: {reason_of(error)}")
     return OUTPUT_FAILED
 
 
 def _internal_error() -> int:
-    click.echo(without_credentials(traceback.format_exc()), err=True, nl=False)
-    click.echo("INTERNAL_ERROR: this is a defect in Podium; please report the lines above.", err=True)
+    _say_last(without_credentials(traceback.format_exc()).rstrip("\n"))
+    _say_last("INTERNAL_ERROR: this is a defect in Podium; please report the lines above.")
     return INTERNAL_ERROR
