@@ -560,7 +560,10 @@ class Terminal:
         while text not in shown:
             ready, _, _ = select.select([self._ours], [], [], 0.1)
             shown += os.read(self._ours, 4096).decode(errors="replace") if ready else ""
-            assert time.monotonic() < deadline, shown
+            if time.monotonic() >= deadline:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"{text!r} was not shown: {shown}")
         return shown.partition(text)[0]
 
     def resize(self, rows: int, columns: int) -> None:
