@@ -374,9 +374,10 @@ class RunHost:
         loop = asyncio.get_running_loop()
         due = loop.time() + _LOOK_SECONDS
         while True:
-            await asyncio.sleep(_FIRST_LOOK_SECONDS if self._new else max(0.0, due - loop.time()))
+            is_first_look = bool(self._new) and loop.time() + _FIRST_LOOK_SECONDS < due
+            await asyncio.sleep(_FIRST_LOOK_SECONDS if is_first_look else max(0.0, due - loop.time()))
             try:
-                if loop.time() >= due:
+                if not is_first_look:
                     due = loop.time() + _LOOK_SECONDS
                     await self._look_at_logs()
                 await self._park_idle()
