@@ -56,6 +56,16 @@ def test_a_steady_node_acknowledges_once_and_sends_heartbeats() -> None:
     assert story.node.expected().state == "ACTIVE"
 
 
+def test_a_transition_is_heard_although_the_result_of_a_later_run_came_first() -> None:
+    story = active(Part.STEADY)
+    assert story.topics() == [HEARTBEAT]
+    before, story.revision = story.revision, story.revision + 1
+    story.hear("NodeRegistrationResultEvent")
+    story.revision = before
+    story.hear("NodeLivenessExpired")
+    assert story.topics() == [INTROSPECTION]
+
+
 def test_a_late_event_is_dropped_by_its_revision() -> None:
     story = active(Part.STEADY)
     story.revision = 0

@@ -14,7 +14,7 @@ RESULT: Final = "NodeRegistrationResultEvent"
 def publications(
     done: Aggregated, row: Projection | None, topics: Mapping[str, str], version: str
 ) -> tuple[Publication, ...]:
-    """`row` is the projection as it was stored. Consumers drop late events by its revision."""
+    """`row` is the projection as it was stored. Consumers drop late transitions by its revision."""
     reduced = done.reduced
     common: dict[str, Any] = {
         "node_id": str(reduced.node_id),
