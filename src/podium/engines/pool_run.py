@@ -127,10 +127,16 @@ class PoolRun:
         else:
             self.revoke(_taken_over(self.run_id))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of it is executed now."""
+        driver = self.driver
+        return driver is not None and driver.is_driving and not driver.running
+
     async def park_if_idle(self) -> bool:
         """Park the run if it only waits for a timer or a person."""
         driver = self.driver
-        if driver is None or not driver.is_driving or driver.running:
+        if driver is None or not self.is_idle:
             return False
         seq = driver.machine.last_seq
         timers = _awaited_timers(driver)

@@ -40,7 +40,7 @@ _LOOK_SECONDS: Final = 0.1
 # Most of the runs that ask for something only wait a moment after their start. They are parked at the first look, and
 # no more than so many wait for theirs: a host that gets ten thousand of them needs the memory of a few.
 _FIRST_LOOK_SECONDS: Final = 0.02
-_MAX_NEW: Final = 16
+_MAX_NEW: Final = 32
 _RENEW_SECONDS: Final = 10.0
 # A run that ends frees its slot for another; several that end at about the same time are replaced together.
 _CLAIM_PAUSE: Final = 0.01
@@ -130,8 +130,9 @@ class RunHost:
 
     @property
     def _claims(self) -> int:
-        """How many runs it takes with the next claim."""
-        return min(self.free, _MAX_NEW - len(self._new))
+        """How many runs it takes with the next claim: some together, because each claim is a commit."""
+        room = _MAX_NEW - len(self._new)
+        return min(self.free, room) if room >= _MAX_NEW // 2 else 0
 
     async def create(self, request: RunRequest) -> CreatedRun:
         """Create a run of this pool; durable when it returns, and driven by this host or another one of the
@@ -394,10 +395,10 @@ class RunHost:
 
     async def _park_idle(self) -> None:
         """All at once, so that the store commits them together."""
-        runs = dict(self._runs)
-        await asyncio.gather(*(run.park_if_idle() for run in runs.values()))
+        seen = set(self._new)
+        await asyncio.gather(*(run.park_if_idle() for run in self._runs.values() if run.is_idle))
         was_full = self._claims <= 0
-        self._new -= runs.keys()
+        self._new -= seen
         if was_full:
             self._claimable.set()
 
