@@ -40,7 +40,7 @@ _LOOK_SECONDS: Final = 0.1
 # Most of the runs that ask for something only wait a moment after their start. They are parked at the first look, and
 # no more than so many wait for theirs: a host that gets ten thousand of them needs the memory of a few.
 _FIRST_LOOK_SECONDS: Final = 0.02
-_MAX_NEW: Final = 32
+_MAX_NEW: Final = 16
 _RENEW_SECONDS: Final = 10.0
 # A run that ends frees its slot for another; several that end at about the same time are replaced together.
 _CLAIM_PAUSE: Final = 0.01
