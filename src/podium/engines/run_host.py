@@ -37,8 +37,8 @@ from podium.runtime.unforeseen import describe_without_values
 
 SLOTS: Final = 256
 _LOOK_SECONDS: Final = 0.1
-# Most of the runs that ask for something only wait a moment after their start. They are parked at the first look, and
-# no more than so many wait for theirs: a host that gets ten thousand of them needs the memory of a few.
+# A run that asks a person, or waits for a time, often does so a moment after its start. Then it is parked at its first
+# look, and at most so many runs wait for theirs: a host that gets ten thousand such runs needs the memory of a few.
 _FIRST_LOOK_SECONDS: Final = 0.02
 _MAX_NEW: Final = 16
 _RENEW_SECONDS: Final = 10.0
@@ -396,11 +396,15 @@ class RunHost:
     async def _park_idle(self) -> None:
         """All at once, so that the store commits them together."""
         seen = set(self._new)
-        await asyncio.gather(*(run.park_if_idle() for run in self._runs.values() if run.is_idle))
+        idle = [run for run in self._runs.values() if run.is_idle]
+        parked = await asyncio.gather(*(run.park_if_idle() for run in idle), return_exceptions=True)
         was_full = self._claims <= 0
         self._new -= seen
         if was_full:
             self._claimable.set()
+        for one in parked:
+            if isinstance(one, BaseException):
+                raise one
 
     def _trouble(self, error: PodiumError) -> None:
         if not self._is_troubled:

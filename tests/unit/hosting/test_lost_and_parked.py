@@ -5,10 +5,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from podium.engines.run_host import RunHost
+from podium.errors import StoreUnavailable
 from podium.log.ids import RunId
+from podium.log.leases import Lease
+from podium.log.times import Timestamp
 from podium.stores.sqlite import SqliteStore
 from tests.unit.hosting.hosts import (
     POOL,
@@ -61,6 +65,29 @@ def test_a_host_that_gets_many_runs_that_only_wait_holds_few_of_them_at_a_time(t
         async with serving(host):
             await until(lambda: len(ends.started_runs) == runs and host.free == host.slots)
         assert most <= host.slots // 4
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_runs_that_cannot_be_parked_hold_up_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        store, ends = await SqliteStore.open(tmp_path / "podium.db"), Ends()
+        park = store.park
+
+        async def refuse_some(lease: Lease, *, after: int, until: Timestamp | None) -> bool:
+            if lease.run_id.startswith("kept"):
+                raise StoreUnavailable("not this one")
+            return await park(lease, after=after, until=until)
+
+        monkeypatch.setattr(store, "park", refuse_some)
+        host = RunHost(parts_of(store, tmp_path), pool=POOL, view=ends)
+        for name in [f"kept-{number}" for number in range(20)] + [f"r{number}" for number in range(40)]:
+            await host.create(request(workflow(ASKS), run_id=name))
+        async with serving(host):
+            await until(lambda: len(ends.started_runs) == 60 and host.running == 20)
         await store.close()
 
     asyncio.run(scenario())
