@@ -763,6 +763,14 @@ CHANGES = [
         arguments={"field": "a value in a payload", "text": "NUL"},
     ),
     Change(
+        "a_bus_says_whether_events_wait",
+        swap(
+            "stores/memory/outbox.py:MemoryOutbox.has_waiting",
+            "any(line.waiting for line in self._buses.get(bus, {}).values())",
+            "bool(self._buses.get(bus))",
+        ),
+    ),
+    Change(
         "a_busy_run_does_not_keep_the_others_from_being_delivered",
         swap(
             "stores/memory/outbox.py:MemoryOutbox.claim_line", "min(free, key=lambda one: one[0])", "free[0]"

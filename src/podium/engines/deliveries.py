@@ -82,7 +82,7 @@ class Deliveries:
     async def _deliver_lines(self) -> list[OutboxLine]:
         store = self._parts.store
         if not self._is_registered:
-            if not self._was_due and not await store.outbox_lines(NOTIFICATIONS):
+            if not self._was_due and not await store.has_waiting(NOTIFICATIONS):
                 return []
             await store.add_bus(NOTIFICATIONS, from_start=True, only=WANTED)
             self._is_registered = True

@@ -39,7 +39,7 @@ class Delivering:
 
     async def finish(self) -> None:
         """Also delivers what other processes have left."""
-        if self._deliveries is None and not await self._parts.store.outbox_lines(NOTIFICATIONS):
+        if self._deliveries is None and not await self._parts.store.has_waiting(NOTIFICATIONS):
             return
         from podium.engines.deliveries import finish
 

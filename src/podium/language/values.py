@@ -15,6 +15,8 @@ from podium.text import quoted
 
 # Words that people write when they believe that a shell reads the line.
 _SHELL_WORDS: Final = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<", "<<", "2>", "2>&1", "*"})
+# Only words with one of them can be meant for a shell to expand.
+_EXPANDED: Final = frozenset("$*")
 
 
 def text_of(node: Node, names: Names, place: Place) -> Text:
@@ -158,7 +160,7 @@ def _warn_of_unexpanded(node: Sequence, names: Names) -> None:
 
 
 def _is_unexpanded(text: Text, program: str) -> bool:
-    if not isinstance(text, str):
+    if not isinstance(text, str) or _EXPANDED.isdisjoint(text):
         return False
     from podium.language.other_tools import VARIABLE_IN_WORD, is_unexpanded_glob
 

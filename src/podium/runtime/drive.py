@@ -290,12 +290,11 @@ class Driver:
     async def _catch_up(self) -> EventRecord | None:
         """Fold what is in the log; returns the last record."""
         last: EventRecord | None = None
-        was_prefetched = bool(self._prefetched)
         while records := await self._read_next():
             for record in records:
                 await self._fold(record)
             last = records[-1]
-            if was_prefetched and len(records) < READ_BATCH:
+            if len(records) < READ_BATCH:
                 break
         self._clock.advance_to(self.machine.now)
         self._cache.keep_if_due(self.machine)

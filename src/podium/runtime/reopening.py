@@ -71,10 +71,10 @@ class Reopening:
         """The run's row. Raises `NotAsDecided` if the run is no longer as the caller saw it."""
         run = run or await self._store.get_run(self.run_id)
         if not self.is_wanted:
-            if run.status not in TERMINAL:
+            if self._was_open:
+                if run.status in TERMINAL:
+                    raise NotAsDecided(await self._ended_elsewhere(run))
                 await self._note_driver()
-            elif self._was_open:
-                raise NotAsDecided(await self._ended_elsewhere(run))
             return run
         end = await last_end(self._store, run)
         if end is None or end.run_seq != self._wanted:

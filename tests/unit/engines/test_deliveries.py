@@ -36,6 +36,9 @@ class _Store:
 
     async def claim_line(self, bus: str, **options: object) -> None: ...
 
+    async def has_waiting(self, bus: str) -> bool:
+        return bool(await self.outbox_lines(bus))
+
     async def outbox_lines(self, bus: str) -> list[OutboxLine]:
         self.looks += 1
         return [self._line] if self.looks <= 4 else []

@@ -126,6 +126,9 @@ class MemoryOutbox(MemoryState):
         line = self._buses.get(claim.bus, {}).get(claim.run_id)
         return line if line is not None and line.generation == claim.generation else None
 
+    async def has_waiting(self, bus: str) -> bool:
+        return any(line.waiting for line in self._buses.get(bus, {}).values())
+
     async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
         return [
             OutboxLine(

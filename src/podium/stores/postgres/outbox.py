@@ -335,6 +335,16 @@ class PostgresOutbox:
                 await _bury(connection, where)
         return True
 
+    async def has_waiting(self, bus: str) -> bool:
+        if not texts.could_be_kept(bus):
+            return False
+        async with self._connections.lend() as connection:
+            found = await connection.execute(
+                "SELECT EXISTS (SELECT FROM outbox_lines WHERE bus = %s AND first_seq IS NOT NULL)", [bus]
+            )
+            row = await found.fetchone()
+        return row is not None and bool(row[0])
+
     async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
         if not texts.could_be_kept(bus):
             return []

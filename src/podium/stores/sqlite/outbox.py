@@ -60,6 +60,10 @@ _FIRST_OF_LINE: Final = (
     f"SELECT {EVENT_COLUMNS} FROM outbox o JOIN events e ON e.run = ? AND e.run_seq = o.run_seq "
     "WHERE o.line = ? ORDER BY o.run_seq LIMIT ?"
 )
+_HAS_WAITING: Final = (
+    "SELECT EXISTS (SELECT 1 FROM buses b CROSS JOIN lines l ON l.bus = b.number "
+    "WHERE b.bus = ? AND l.waiting > 0)"
+)
 _LINES: Final = (
     "SELECT b.bus, r.run_id, l.waiting, (SELECT min(run_seq) FROM outbox o WHERE o.line = l.number), l.failures, "
     "CASE WHEN l.boot = ? AND l.not_before > ? THEN l.not_before END, l.error "
@@ -234,6 +238,10 @@ def failed(
 
 def _held(db: apsw.Connection, claim: OutboxClaim) -> Any | None:
     return db.execute(_HELD, (claim.bus, claim.run_id, claim.generation)).fetchone()
+
+
+def has_waiting(db: apsw.Connection, bus: str) -> bool:
+    return bool(db.execute(_HAS_WAITING, (bus,)).get)
 
 
 def lines(db: apsw.Connection, at: Moment, bus: str | None) -> list[OutboxLine]:

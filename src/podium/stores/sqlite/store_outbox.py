@@ -50,6 +50,9 @@ class SqliteOutbox(SqliteBase):
             lambda db: outbox.failed(db, self._writer.moment, claim, texts.readable(error), retry_in)
         )
 
+    async def has_waiting(self, bus: str) -> bool:
+        return texts.could_be_kept(bus) and self.query(lambda db: outbox.has_waiting(db, bus))
+
     async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
         if not texts.could_be_kept(bus):
             return []

@@ -253,6 +253,7 @@ QUESTIONS: Final[dict[str, _Keep]] = {
     "engine": lambda at, text: at.store.run_of_engine(text, text),
     "limits": lambda at, text: at.store.limits(text),
     "steps": lambda at, text: at.store.find_steps(R1, [text]),
+    "bus with waiting events": lambda at, text: at.store.has_waiting(text),
     "lines of a bus": lambda at, text: at.store.outbox_lines(text),
     "dead letters of a bus": lambda at, text: at.store.dead_letters(text),
     "line to claim": lambda at, text: at.store.claim_line(text, owner="relay", ttl=TTL),

@@ -25,6 +25,28 @@ class OutboxPromises:
 
         world.run(scenario())
 
+    def test_a_bus_says_whether_events_wait(self, world: World) -> None:
+        async def scenario() -> None:
+            assert not await world.store.has_waiting("kafka")
+            await world.store.add_bus("kafka")
+            assert not await world.store.has_waiting("kafka")
+            await started(world.store)
+            await world.store.add_bus("added later")
+            assert await world.other.has_waiting("kafka")
+            assert not await world.other.has_waiting("added later")
+            claim = await world.store.claim_line("kafka", owner="relay", ttl=TTL)
+            assert claim is not None
+            assert await world.other.has_waiting("kafka")
+            assert await world.store.failed(claim, "refused", retry_in=None)
+            assert await world.other.has_waiting("kafka")
+            claim = await world.store.claim_line("kafka", owner="relay", ttl=TTL)
+            assert claim is not None
+            assert await world.store.delivered(claim, 2)
+            assert len(await world.other.dead_letters("kafka")) == 1
+            assert not await world.other.has_waiting("kafka")
+
+        world.run(scenario())
+
     def test_a_new_bus_starts_now_or_from_the_start(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
