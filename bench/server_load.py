@@ -17,9 +17,10 @@ from podium.wiring.use_cases import use_case_parts
 
 _RUNS: Final = 600
 _ROUNDS: Final = 3
-_SATURATING: Final = 4000
-_ASKED: Final = 900
-_PAUSE: Final = 0.02
+# More than the worker can drive while answers are measured.
+_SATURATING: Final = 16_000
+_ASKED: Final = 500
+_PAUSE: Final = 0.01
 
 
 def run(report: Report) -> None:
@@ -89,13 +90,14 @@ async def _saturate(report: Report, site: Site) -> None:
         client = Client(port, tokens)
         idle = await asyncio.to_thread(_p99, client)
         metrics = free_port()
+        await queue_runs(parts, site.folder, _SATURATING, "load")
         with site.process("podium", "worker", "--drain", "0", "--metrics", str(metrics)):
-            await _until_done(parts)
-            await queue_runs(parts, site.folder, _SATURATING, "load")
             # A new one: the server closes connections that were not used while the runs were queued.
             client = Client(port, tokens)
             busy = await asyncio.to_thread(_p99, client)
             left = (await parts.store.stats()).open_runs
+            if not left:
+                raise RuntimeError("the worker was idle before answers had been measured; queue more runs")
             worker_metrics = (await asyncio.to_thread(Client(metrics, tokens).get, "/metrics")).decode()
             server_metrics = (await asyncio.to_thread(client.get, "/api/v1/metrics")).decode()
     await parts.store.close()

@@ -255,17 +255,17 @@ class RunHost:
             for one in claimed:
                 self._start(one, until)
             if not claimed:
-                self._free_memory()
+                await self._free_memory()
             if len(claimed) < asked:
                 await self._wait_for_runs(loop.time() - before, found=bool(claimed))
 
-    def _free_memory(self) -> None:
-        """Collects garbage once when the host becomes idle: otherwise the remains of many runs stay until
-        there are more.
-        """
+    async def _free_memory(self) -> None:
+        """Once when the host becomes idle: otherwise the remains of many runs stay until there are more."""
         now, last_end = asyncio.get_running_loop().time(), self._last_end
         if last_end is not None and not self._tasks and now - last_end >= _IDLE_SECONDS:
             self._last_end = None
+            with contextlib.suppress(PodiumError):
+                await self._store.free_memory()
             gc.collect()
             with contextlib.suppress(OSError, AttributeError):
                 ctypes.CDLL(None).malloc_trim(0)

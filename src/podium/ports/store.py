@@ -545,6 +545,10 @@ class Maintenance(Protocol):
         """Copy the store into a file while it is in use."""
         ...
 
+    async def free_memory(self) -> None:
+        """Free what is kept in memory only to answer faster. For a process that has become idle."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -35,7 +35,10 @@ class Projecting:
         snapshot = await self._stored(run_id)
         while records := await self._store.read(run_id, after=snapshot.last_event_seq, limit=BATCH):
             self._measure_lag(records[0])
-            snapshot = await self._fold(run_id, snapshot, records) or await self._stored(run_id)
+            folded = await self._fold(run_id, snapshot, records)
+            snapshot = folded or await self._stored(run_id)
+            if folded is not None and len(records) < BATCH:
+                break
         return snapshot
 
     async def _stored(self, run_id: RunId) -> RunSnapshot:

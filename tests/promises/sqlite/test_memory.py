@@ -19,6 +19,9 @@ def test_the_pages_that_connections_keep_take_a_few_megabytes(tmp_path: Path) ->
         for number in range(24):
             await store.create_run(new_run(f"r{number}"), [], {"plan": bytes([number]) * MIB})
         assert apsw.memory_used() - before < 10 * MIB
+        await store.free_memory()
+        assert apsw.memory_used() - before < 2 * MIB
+        assert (await store.get_run(RunId("r23"))).identity.run_id == "r23"
         await store.close()
 
     asyncio.run(scenario())

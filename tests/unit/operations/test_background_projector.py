@@ -30,9 +30,9 @@ class Scene:
         self.alerts: list[Alert] = []
         self.projector = self.make()
 
-    def make(self) -> BackgroundProjector:
+    def make(self, pause: float = 0) -> BackgroundProjector:
         return BackgroundProjector(
-            self.store, self.clock, lambda _, alert: self.alerts.append(alert), pause=0
+            self.store, self.clock, lambda _, alert: self.alerts.append(alert), pause=pause
         )
 
     def parts(self) -> Parts:
@@ -157,6 +157,52 @@ def test_a_high_lag_is_reported_once_until_it_was_low_again() -> None:
         await store.append(R1, [event("r1", "StepStarted", "e")], fence=lease.fence)
         await until(lambda: _lags(scene.projector, 6.0))
         assert len(scene.alerts) == 2
+        await scene.projector.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_projector_that_is_late_does_not_pause() -> None:
+    async def scenario() -> None:
+        scene = Scene(StopsTheClock)
+        store = scene.store
+        assert isinstance(store, StopsTheClock)
+        store.clock, store.takes = scene.clock, 0.9
+        projector = scene.make(pause=3600)
+        cursor = (await anext(store.changes())).cursor
+        await store.save_position("projector", cursor)
+        await started(store)
+        projector.start()
+        await scene.projected()
+        await started(store, "r2")
+        await scene.projected(RunId("r2"))
+        await projector.stop()
+
+    asyncio.run(scenario())
+
+
+class SavesSeveral(MemoryStore):
+    """Saves nothing before this many are to be saved."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self._all_there = asyncio.Barrier(3)
+
+    async def save_snapshot(self, run_id: RunId, *args: Any) -> None:
+        await self._all_there.wait()
+        await super().save_snapshot(run_id, *args)
+
+
+def test_runs_of_one_batch_are_saved_together() -> None:
+    async def scenario() -> None:
+        scene = Scene(SavesSeveral)
+        cursor = (await anext(scene.store.changes())).cursor
+        for name in ("r1", "r2", "r3"):
+            await started(scene.store, name)
+        await scene.store.save_position("projector", cursor)
+        scene.projector.start()
+        for name in ("r1", "r2", "r3"):
+            await scene.projected(RunId(name))
         await scene.projector.stop()
 
     asyncio.run(scenario())

@@ -63,6 +63,9 @@ class MemoryStore(MemoryFleet, MemoryEndpoints, MemorySchedules, MemorySnapshots
     async def vacuum(self) -> None:
         pass
 
+    async def free_memory(self) -> None:
+        pass
+
     async def backup(self, path: Path) -> None:
         raise StoreUnavailable(f"a store in memory cannot be copied to {path}; export its runs instead")
 

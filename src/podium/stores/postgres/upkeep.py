@@ -151,6 +151,9 @@ class PostgresUpkeep:
         assert row is not None
         return StoreStats(*row)
 
+    async def free_memory(self) -> None:
+        """The server keeps it, not this process."""
+
     async def vacuum(self) -> None:
         """Make the space of removed rows usable again, table by table and while others write."""
         connection = await self._connections.connect()

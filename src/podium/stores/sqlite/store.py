@@ -78,6 +78,10 @@ class SqliteStore(
 
         await self._in_thread(lambda: maintenance.backup(self._database, target))
 
+    async def free_memory(self) -> None:
+        self.query(lambda db: db.release_memory())
+        await self._writer.alone(lambda db: db.release_memory())
+
     async def vacuum(self) -> None:
         """Return the space of removed runs to the file system. Blocks writers while it runs."""
         await self._writer.alone(lambda db: db.execute("VACUUM").fetchall())

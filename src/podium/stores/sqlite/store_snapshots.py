@@ -23,7 +23,7 @@ class SqliteSnapshots(SqliteBase):
         self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
     ) -> None:
         texts.check_snapshot(summary, changed_steps)
-        await self._writer.write(lambda db: snapshots.save(db, run_id, summary, changed_steps))
+        await self._writer.write_aside(lambda db: snapshots.save(db, run_id, summary, changed_steps))
 
     async def load_summary(self, run_id: RunId) -> RunSummary | None:
         return self.query(lambda db: snapshots.load_summary(db, run_id))

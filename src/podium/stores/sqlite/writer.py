@@ -147,6 +147,11 @@ class Writer:
         """Commit a change, and return its result; `touches` is the run whose watchers are notified."""
         return self._commit_soon(_Request(change, touches))
 
+    def write_aside(self, change: Change[_T]) -> Awaitable[_T]:
+        """The same for background work: never on the thread of the event loop, whose other tasks have precedence."""
+        self._check_open()
+        return self._hand_in(_Request(change, None))
+
     def append(self, append: Append) -> Awaitable[tuple[AppendedEvent, ...]]:
         """Commit an append, and return its answer."""
         return self._commit_soon(_Request(append, append.run_id))
