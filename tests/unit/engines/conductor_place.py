@@ -49,7 +49,7 @@ class Server:
         self.status = "RUNNING"
         self.reason = ""
         self.on_search: Hook | None = None
-        self.given_back: list[tuple[str, int]] = []
+        self.updates: list[tuple[str, int]] = []
         self.retried: list[str] = []
         self.on_give_back: Hook | None = None
         self.on_look: Hook | None = None
@@ -59,6 +59,11 @@ class Server:
         self.heartbeat_seconds = 0.0
         self.has_heartbeat = asyncio.Event()
 
+    @property
+    def given_back(self) -> list[tuple[str, int]]:
+        """Without heartbeats: on a busy machine there may be some."""
+        return [one for one in self.updates if one[1] != HELD_SECONDS]
+
     async def update(self, task: Task, status: str, *, callback_after: int = 0, **_: Any) -> bool:
         hook, self.on_give_back = self.on_give_back, None
         if hook is not None:
@@ -67,12 +72,12 @@ class Server:
             self.has_heartbeat.set()
             await asyncio.shield(asyncio.create_task(self._take_heartbeat()))
         else:
-            self.given_back.append((status, callback_after))
+            self.updates.append((status, callback_after))
         return True
 
     async def _take_heartbeat(self) -> None:
         await asyncio.sleep(self.heartbeat_seconds)
-        self.given_back.append(("IN_PROGRESS", HELD_SECONDS))
+        self.updates.append(("IN_PROGRESS", HELD_SECONDS))
 
     async def pause(self, _execution: str) -> bool:
         return self._set("PAUSED")

@@ -110,7 +110,7 @@ def test_a_heartbeat_that_is_on_its_way_does_not_put_off_a_run_that_is_given_bac
         place.server.on_look = partial(wait_for_heartbeat, place)
         await place.worker().keep(TASK)
         await asyncio.sleep(0.5)
-        assert place.server.given_back == [("IN_PROGRESS", HELD_SECONDS), ("IN_PROGRESS", A_YEAR)]
+        assert place.server.updates == [("IN_PROGRESS", HELD_SECONDS), ("IN_PROGRESS", A_YEAR)]
 
     in_place(tmp_path, scenario)
 
