@@ -47,6 +47,8 @@ _CLAIM_PAUSE: Final = 0.01
 _MAX_CLAIM_PAUSE: Final = 0.5
 # Maximum share of its time that a host spends looking for runs while there are none.
 _CLAIM_SHARE: Final = 20
+# A query that was slow once, because another process held the lock, says little about the next one.
+_LONGEST_PAUSE: Final = 5.0
 # A host without a run for this long is idle. The short pause between two runs does not count.
 _IDLE_SECONDS: Final = 2.0
 # Number of allocated objects that triggers a garbage collection.
@@ -114,6 +116,8 @@ class RunHost:
         # Set when there may be something to claim.
         self._claimable = asyncio.Event()
         self._claiming: asyncio.Future[list[Claimed]] | None = None
+        # By the last query, also if it did not get to its end.
+        self._claimed: list[Claimed] = []
         self._is_leaving = False
         self._is_troubled = False
         # When the last run ended since the memory was last freed, by the clock of the loop.
@@ -215,12 +219,11 @@ class RunHost:
         if claiming is None:
             return
         await asyncio.wait({claiming}, timeout=_TROUBLE_SECONDS)
-        if not claiming.done():
-            claiming.cancel()
-        elif claiming.exception() is None:
-            for one in claiming.result():
-                with contextlib.suppress(PodiumError):
-                    await self._store.release(one.lease)
+        claiming.cancel()
+        await asyncio.gather(claiming, return_exceptions=True)
+        for one in self._claimed:
+            with contextlib.suppress(PodiumError):
+                await self._store.release(one.lease)
 
     async def _leave_tasks(self) -> None:
         for run in self._runs.values():
@@ -252,12 +255,13 @@ class RunHost:
                 continue
             self._claiming = None
             self._is_troubled = False
+            took = loop.time() - before
             for one in claimed:
                 self._start(one, until)
             if not claimed:
                 await self._free_memory()
             if len(claimed) < asked:
-                await self._wait_for_runs(loop.time() - before, found=bool(claimed))
+                await self._wait_for_runs(took, found=bool(claimed))
 
     async def _free_memory(self) -> None:
         """Once when the host becomes idle: otherwise the remains of many runs stay until there are more."""
@@ -273,6 +277,7 @@ class RunHost:
     async def _claim(self, limit: int) -> list[Claimed]:
         """Claim from its pools, starting with a different one each time."""
         claimed: list[Claimed] = []
+        self._claimed = claimed
         for pool in tuple(self._pools):
             if len(claimed) == limit:
                 break
@@ -294,7 +299,7 @@ class RunHost:
     async def _wait_for_runs(self, took: float, *, found: bool) -> None:
         """Wait longer if the query takes long."""
         await asyncio.sleep(max(_CLAIM_PAUSE, took if found else 0.0))
-        pause = max(_MAX_CLAIM_PAUSE, _CLAIM_SHARE * took)
+        pause = min(max(_MAX_CLAIM_PAUSE, _CLAIM_SHARE * took), _LONGEST_PAUSE)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._claimable.wait()

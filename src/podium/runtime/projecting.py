@@ -37,8 +37,8 @@ class Projecting:
             self._measure_lag(records[0])
             folded = await self._fold(run_id, snapshot, records)
             snapshot = folded or await self._stored(run_id)
-            if folded is not None and len(records) < BATCH:
-                break
+            if folded is not None and len(records) < BATCH and not folded.alerts:
+                break  # an alert is one more event
         return snapshot
 
     async def _stored(self, run_id: RunId) -> RunSnapshot:

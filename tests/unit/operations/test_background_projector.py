@@ -1,7 +1,8 @@
 """The projector in the background: lists show what the log has, and say when they do not."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -162,21 +163,41 @@ def test_a_high_lag_is_reported_once_until_it_was_low_again() -> None:
     asyncio.run(scenario())
 
 
-def test_a_projector_that_is_late_does_not_pause() -> None:
+@asynccontextmanager
+async def late_projector(*run_ids: str) -> AsyncIterator[Scene]:
+    """One with a very long pause, after it was late with these runs."""
+    scene = Scene(StopsTheClock)
+    store = scene.store
+    assert isinstance(store, StopsTheClock)
+    store.clock, store.takes = scene.clock, 0.9
+    projector = scene.make(pause=3600)
+    cursor = (await anext(store.changes())).cursor
+    await store.save_position("projector", cursor)
+    for run_id in run_ids:
+        await started(store, run_id)
+    projector.start()
+    for run_id in run_ids:
+        await scene.projected(RunId(run_id))
+    yield scene
+    await projector.stop()
+
+
+def test_a_projector_that_is_late_with_many_runs_does_not_pause() -> None:
     async def scenario() -> None:
-        scene = Scene(StopsTheClock)
-        store = scene.store
-        assert isinstance(store, StopsTheClock)
-        store.clock, store.takes = scene.clock, 0.9
-        projector = scene.make(pause=3600)
-        cursor = (await anext(store.changes())).cursor
-        await store.save_position("projector", cursor)
-        await started(store)
-        projector.start()
-        await scene.projected()
-        await started(store, "r2")
-        await scene.projected(RunId("r2"))
-        await projector.stop()
+        async with late_projector("r1", "r2", "r3", "r4", "r5", "r6") as scene:
+            await started(scene.store, "r7")
+            await scene.projected(RunId("r7"))
+
+    asyncio.run(scenario())
+
+
+def test_a_busy_run_is_not_saved_for_each_of_its_events_even_if_clocks_differ() -> None:
+    async def scenario() -> None:
+        async with late_projector("r1") as scene:
+            await started(scene.store, "r2")
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert await scene.store.load_summary(RunId("r2")) is None
 
     asyncio.run(scenario())
 

@@ -70,6 +70,8 @@ def test_something_impossible_is_alerted_about_once() -> None:
         await scene.store.append(R1, [event("r1", "RunResumed")], fence=lease.fence)
         snapshots = [await scene.projecting().catch_up(R1) for _ in range(3)]
         assert all(snapshot.summary.inconsistent for snapshot in snapshots)
+        head = (await scene.store.get_run(R1)).head
+        assert {snapshot.last_event_seq for snapshot in snapshots} == {head}
         assert [alert.code for alert in scene.alerts] == ["INVALID_TRANSITION"]
 
     asyncio.run(scenario())
