@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from podium.log.ids import RunId
 from podium.log.runs import RunQuery
 from podium.log.transitions import RunStatus
 from podium.stores.listing import MAX_SCANNED, Listing
-from podium.stores.postgres import PostgresStore
+from podium.stores.postgres import PostgresStore, fleet
 from podium.stores.postgres.rows import RUN
 from podium.stores.postgres.tenants import DIALECT, IN_INDEX_ORDER
 from podium.testing.events import event, new_run
@@ -114,3 +115,20 @@ def _rows_read(plan: dict[str, Any]) -> Iterator[int]:
     yield int((plan["Actual Rows"] + removed) * plan["Actual Loops"])
     for part in plan.get("Plans", ()):
         yield from _rows_read(part)
+
+
+@pytest.mark.parametrize("burst", ["all runs"], indirect=True)
+def test_the_place_in_the_queue_is_counted_without_reading_the_runs_that_have_ended(
+    burst: PostgresWorld,
+) -> None:
+    ended = "UPDATE runs SET status = 'COMPLETED' WHERE run_id NOT IN ('r7', 'r8', 'r9')"
+    burst.execute(ended)
+    asked = {"pool": "cpu", "tenant": "default", "priority": 0, "number": 1 << 40}
+    assert burst.run(burst.store.queue_position(RunId("r9"))) == 3
+    with psycopg.connect(burst.conninfo, autocommit=True) as connection:
+        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(burst.schema)))
+        connection.execute("VACUUM ANALYZE runs")
+        explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {fleet._BEFORE}".encode()
+        found = connection.execute(explained, asked).fetchone()
+        assert found is not None
+        assert max(_rows_read(found[0][0]["Plan"])) <= 10, found

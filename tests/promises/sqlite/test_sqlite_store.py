@@ -14,6 +14,7 @@ import pytest
 from podium.errors import RunNotFound, StaleFence, StoreUnavailable, StoreVersion
 from podium.log.ids import RunId
 from podium.ports.store import Limit, Store
+from podium.stores import rules
 from podium.stores.migration_plan import Migration
 from podium.stores.sqlite import BootClock, SqliteStore, migrations
 from podium.stores.sqlite.filesystem import file_system_of
@@ -481,6 +482,28 @@ class TestQueue:
             assert "runs_queued_in_pool" in plan
             assert "SCAN r" not in plan.replace("SCAN r USING", "")
             assert "TEMP B-TREE" not in plan
+
+    def test_the_place_in_the_queue_is_counted_without_reading_the_runs_that_have_ended(
+        self, world: SqliteWorld, raw: apsw.Connection
+    ) -> None:
+        _queue(raw, 2000)
+        raw.execute("UPDATE runs SET status = 'COMPLETED' WHERE number <= 1990")
+        raw.execute("UPDATE runs SET wake_at = ? WHERE number = 1995", (rules.WOKEN,))
+        steps = 0
+
+        def count() -> bool:
+            nonlocal steps
+            steps += 1
+            return False
+
+        async def scenario() -> None:
+            assert await world.store.queue_position(RunId("q1998")) == 8
+            world.store._reader.set_progress_handler(count, 1)
+            assert await world.store.queue_position(RunId("q2000")) == 10
+            world.store._reader.set_progress_handler(None)
+
+        world.run(scenario())
+        assert steps < 1000
 
 
 def _queue(db: apsw.Connection, runs: int) -> None:

@@ -18,9 +18,12 @@ _QUEUED: Final = (
     f"SELECT {RUN_COLUMNS} FROM runs r WHERE waiting AND r.pool = ? AND r.pool IS NOT NULL AND r.tenant_id = ? "
     "AND (-r.priority, r.number) > (?, ?) ORDER BY r.priority DESC, r.number LIMIT ?"
 )
+# The queue, and those of it that a signal has woken. Ended runs of the pool, which may be many, are not read.
+_NOT_AFTER: Final = "waiting AND pool = ?1 AND tenant_id = ?2 AND (-priority, number) <= (?3, ?4)"
 _BEFORE: Final = (
-    "SELECT count(*) FROM runs WHERE waiting AND pool = ? AND pool IS NOT NULL AND tenant_id = ? "
-    "AND (-priority, number) <= (?, ?)"
+    f"SELECT (SELECT count(*) FROM runs INDEXED BY runs_queued_in_pool WHERE pool IS NOT NULL AND wake_at IS NULL "
+    f"AND {_NOT_AFTER}) + (SELECT count(*) FROM runs INDEXED BY runs_parked WHERE wake_at = '{rules.WOKEN}' "
+    f"AND status IN ('PENDING', 'APPROVED', 'RUNNING', 'PAUSED') AND {_NOT_AFTER})"
 )
 _PLACE: Final = "SELECT -priority, number FROM runs WHERE run_id = ? AND tenant_id = ?"
 _OWN_PLACE: Final = "SELECT pool, tenant_id, -priority, number, waiting FROM runs WHERE run_id = ?"
