@@ -36,7 +36,7 @@ class LogWithAnEvent:
 
     async def read(self, *arguments: Any, **options: Any) -> Any:
         records = await self._store.read(*arguments, **options)
-        if not records and self._event is not None:
+        if len(records) < options.get("limit", 1) and self._event is not None:
             event, self._event = self._event, None
             await event()
         return records
