@@ -226,7 +226,7 @@ def scope_of(method: str, path: str, headers: Mapping[str, str] | None = None) -
 async def call(
     app: Any, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> Answer:
-    """One request, as a server hands it to the application."""
+    """One request, as a server hands it to the application. Of a stream, what it sends first."""
     scope = scope_of(method, path, headers)
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
     sent: list[Any] = []
@@ -240,7 +240,8 @@ async def call(
 
     async def send(message: Any) -> None:
         sent.append(message)
-        if message["type"] == "http.response.body" and not message.get("more_body"):
+        is_stream = (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
+        if message["type"] == "http.response.body" and (is_stream or not message.get("more_body")):
             is_answered.set()
 
     await app(scope, receive, send)

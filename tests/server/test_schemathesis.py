@@ -129,6 +129,13 @@ def _check_documented(operation: dict[str, Any], answer: Answer, asked: str) -> 
 _VARIANTS: Final = {"text/plain", "text/markdown", "text/html"}
 
 
+@pytest.mark.timeout(60)
+def test_a_stream_that_is_generated_by_chance_ends(site: Site, ids: dict[str, str]) -> None:
+    answer = site.get(f"/stream?run={ids['run_id']}", token=ids["token"])
+    assert answer.status == 200
+    assert answer.body
+
+
 def test_every_route_is_generated_for() -> None:
     assert len(OPERATIONS) > 30
     assert list(_duplicates(OPERATIONS)) == []
