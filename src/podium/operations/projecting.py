@@ -36,6 +36,7 @@ _TOGETHER: Final = 6
 # summaries are, the shorter is that rest, and the pause between batches.
 _REST: Final = 3.0
 _LATE_SECONDS: Final = 0.8
+# The share of the pause that is left for a batch of few runs.
 _LEAST_PAUSE: Final = 0.25
 
 
