@@ -2,8 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from podium.ports.store import Claimed
 from podium.stores.memory import MemoryStore
 from podium.testing.virtual_time import run_virtually
 from tests.torture.operating import LoopClock
-from tests.unit.hosting.hosts import POOL, Ends, contract, parts_of, request
+from tests.unit.hosting.hosts import POOL, Ends, contract, parts_of, request, serving
 
 OTHER_POOL = "q"
 
@@ -46,17 +44,6 @@ def host_on(store: SlowStore, folder: Path, ends: Ends | None = None, **named: A
     return RunHost(parts, pool=POOL, view=ends, **named)
 
 
-@asynccontextmanager
-async def served(host: RunHost) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    serving = asyncio.create_task(host.serve(stop, drain=10))
-    try:
-        yield
-    finally:
-        stop.set()
-        await serving
-
-
 @pytest.mark.parametrize("slow", ["claim_takes", "freeing_takes"])
 def test_an_idle_host_does_not_pause_for_minutes_because_the_store_was_slow_once(
     tmp_path: Path, slow: str
@@ -64,7 +51,7 @@ def test_an_idle_host_does_not_pause_for_minutes_because_the_store_was_slow_once
     async def scenario() -> None:
         store, ends = SlowStore(), Ends()
         elsewhere = host_on(store, tmp_path)
-        async with served(host_on(store, tmp_path, ends)):
+        async with serving(host_on(store, tmp_path, ends)):
             await elsewhere.create(request(contract(), run_id="r1"))
             await ends.wait(1)
             setattr(store, slow, 9.0)
@@ -85,7 +72,7 @@ def test_a_host_that_is_stopped_releases_what_it_claimed_from_the_first_pool(tmp
         store.second_pool_takes = 3.0
         host = host_on(store, tmp_path, other_pools=(OTHER_POOL,))
         await host.create(request(contract(), run_id="r1"))
-        async with served(host):
+        async with serving(host, drain=10):
             await asyncio.sleep(0.5)
             held = await store.held_lease(RunId("r1"))
             assert held is not None
@@ -101,11 +88,11 @@ def test_a_host_whose_program_ends_restores_the_garbage_collection(tmp_path: Pat
         store = SlowStore()
         store.claim_takes = 60.0
         # `asyncio.run` cancels every task that is left, the claim included.
-        serving = asyncio.create_task(host_on(store, tmp_path).serve(asyncio.Event(), drain=0))
+        hosting = asyncio.create_task(host_on(store, tmp_path).serve(asyncio.Event(), drain=0))
         await asyncio.sleep(1)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
+        await asyncio.gather(hosting, return_exceptions=True)
 
     before = gc.get_threshold()
     run_virtually(scenario())
