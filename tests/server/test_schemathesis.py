@@ -134,6 +134,7 @@ def test_a_stream_that_is_generated_by_chance_ends(site: Site, ids: dict[str, st
     answer = site.get(f"/stream?run={ids['run_id']}", token=ids["token"])
     assert answer.status == 200
     assert answer.body
+    _check_documented(document()["paths"]["/api/v1/stream"]["get"], answer, "a stream")
 
 
 def test_every_route_is_generated_for() -> None:

@@ -18,6 +18,7 @@ LAST_EVENT_ID: Final = "Last-Event-ID"
 @get(
     "/stream",
     opt=declares("run.view", "read", "INVALID_ID", "INVALID_FILTER", "RUN_NOT_FOUND"),
+    media_type="text/event-stream",
     summary="Changes of runs, events of runs and logs of steps, as server-sent events.",
 )
 async def stream(
