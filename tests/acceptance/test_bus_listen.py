@@ -63,7 +63,7 @@ def completed(place: Place) -> list[int]:
     place.run("relay", "--bus", "jsonl:out/", "--once")
     path = place.folder / "out" / "done.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
-    return sorted(json.loads(line)["value"] for line in lines)
+    return sorted(json.loads(line)["value"] for line in lines if line)
 
 
 def dead(place: Place) -> list[str]:

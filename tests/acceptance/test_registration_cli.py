@@ -77,7 +77,8 @@ def introduce(place: Place, **body: Any) -> None:
 
 def messages(place: Place, name: str) -> list[dict[str, Any]]:
     path = place.folder / "topics" / f"{BASE}.{name}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line]
 
 
 @pytest.mark.rule("RG01")
