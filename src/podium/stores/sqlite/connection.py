@@ -12,7 +12,7 @@ from podium.errors import PodiumError, StoreUnavailable, StoreVersion
 # For readers: short waits occur while another process opens or closes the file.
 _READERS_WAIT_MS: Final = 5000
 # Per connection. The cache fills up and is kept: a larger one takes memory from a process that runs for
-# weeks, and saves no measurable time, because the system caches the pages of the file as well.
+# weeks, and saves little time (4 MiB: 3 %), because the system caches the pages of the file as well.
 _CACHE_KIB: Final = 1024
 # After a burst the write-ahead log is truncated to this size.
 _WAL_KEPT_BYTES: Final = 16 * 1024 * 1024
